@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
@@ -16,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.interceptors.contract import Hints, Interceptor
 from kafka_sidecar.interceptors.metrics import Histogram
+from kafka_sidecar.plugins.patterns import matches
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class Guard:
 
     def applies_to(self, topic: str) -> bool:
         """Whether the interceptor is called for a topic."""
-        return all(any(fnmatchcase(topic, name) for name in names) for names in (self.topics, self.hints.topics))
+        return all(matches(topic, names) for names in (self.topics, self.hints.topics))
 
     @property
     def is_disabled(self) -> bool:

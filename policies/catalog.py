@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from kafka_sidecar.policies.registry import POLICIES
 
 MAX_CACHED_PLANS = 1024  # owners of topics choose the strings
 MAX_RULES_PER_TOPIC = 100
+MAX_EXPLAINED = 10  # unknown policies of a string, in its message
+MAX_COMPARED_CHARS = 100  # of a name
 # Possessive quantifiers (*+) do not backtrack, or a text of many spaces would take minutes.
 _ITEM = re.compile(
     r"""\s*+ (?P<name>[\w-]++) \s*+
@@ -127,7 +130,22 @@ class PolicyCatalog:
         named = list(parse_items(text))
         if len(named) > MAX_RULES_PER_TOPIC:
             raise ValueError(f"names {len(named)} policies: a topic can have at most {MAX_RULES_PER_TOPIC}")
+        if unknown := [name for name, _ in named if not self._is_known(name)]:
+            raise ValueError(self._explain_unknown(unknown))
         return Plan(tuple(self._rule(self._policy(name), argument) for name, argument in named), self._report)
+
+    def _is_known(self, name: str) -> bool:
+        """Configured, built in or an entry point: a topic's string must not make the sidecar import other modules."""
+        return name in self._policies or name in POLICIES.built_in or name in POLICIES.known()
+
+    def _explain_unknown(self, unknown: Sequence[str]) -> str:
+        """All of them, each with what may be meant."""
+        names = sorted({*self._policies, *POLICIES.known()})
+        some = list(dict.fromkeys(unknown))[:MAX_EXPLAINED]
+        nearest = {name: get_close_matches(name[:MAX_COMPARED_CHARS], names, n=1) for name in some}
+        each = (quote(name) + (f" (did you mean {likely[0]}?)" if likely else "") for name, likely in nearest.items())
+        noun = "policy" if len(nearest) == 1 else "policies"
+        return f"unknown {noun} {', '.join(each)}: configure under policies:, or use one of {', '.join(names)}"
 
     def _rule(self, opened: _OpenPolicy, text: str) -> Rule:
         try:
@@ -138,14 +156,8 @@ class PolicyCatalog:
             raise ValueError(f"policy {opened.name}: check() failed: {type(error).__name__}: {error}") from error
 
     def _policy(self, name: str) -> _OpenPolicy:
-        """The policy configured by that name, or a built-in with default settings, opened on first use.
-
-        Only built-ins and entry points: a topic's string must not make the sidecar import other modules.
-        """
+        """The policy configured by that name, or a built-in with default settings, opened on first use."""
         if name not in self._policies:
-            if name not in POLICIES.built_in and name not in POLICIES.known():
-                names = ", ".join(sorted({*self._policies, *POLICIES.known()}))
-                raise ValueError(f"unknown policy {quote(name)}: configure it under policies:, or use one of {names}")
             self._policies[name] = _open(name, PolicySettings(name))
         return self._policies[name]
 

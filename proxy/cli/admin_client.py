@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
+from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.types import host_port
 
@@ -92,7 +93,7 @@ def _base(admin: str | None) -> str:
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"kafka-sidecar: {message}", err=True)
+    say(f"kafka-sidecar: {message}", err=True)
     raise typer.Exit(1)
 
 
@@ -101,15 +102,15 @@ def explain(
     admin: AdminUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print why a batch was rejected, by its id."""
+    """Print why a batch was rejected, or what a client was denied, by its id."""
     found = ask(admin, f"/rejections/{quote(rejection_id, safe='')}")
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    place = f"{found['topic']}-{found['partition']}"
-    typer.echo(f"{place}: {found['outcome']} at {found['timestamp']} by {found['policy']} ({found['reason']})")
+    place = f"{found['topic']}-{found['partition']}" if "denial" not in found else _denial(found["denial"])
+    say(f"{place}: {found['outcome']} at {found['timestamp']} by {found['policy']} ({found['reason']})")
     for name, text in _lines(found):
-        typer.echo(fill(text, WIDTH, initial_indent=f"  {name:{INDENT - 2}}", subsequent_indent=" " * INDENT))
+        say(fill(text, WIDTH, initial_indent=f"  {name:{INDENT - 2}}", subsequent_indent=" " * INDENT))
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -139,6 +140,11 @@ def _configuration(applied: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", f"{policy['name']}{argument}: {about}{settings}"
 
 
+def _denial(denial: dict[str, Any]) -> str:
+    what = f"{denial['principal']}, {denial['operation']} of {denial['resource_type']} {denial['resource']}"
+    return f"{what} ({denial['api']}, {denial['times']} times since {denial['since']})"
+
+
 def _named(values: dict[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value is not None)
 
@@ -158,9 +164,9 @@ def change_log_level(
     if as_json or "loggers" not in found:
         typer.echo(json.dumps(found, indent=2))
         return
-    typer.echo(f"root: {found['level']}")
+    say(f"root: {found['level']}")
     for name, one in found["loggers"].items():
-        typer.echo(f"{name}: {one['level']} until {one['until']}, then {one['then']}")
+        say(f"{name}: {one['level']} until {one['until']}, then {one['then']}")
 
 
 def show_topics(
@@ -174,7 +180,7 @@ def show_topics(
         typer.echo(json.dumps(found, indent=2))
         return
     for one in found["topics"] if topic is None else [found]:
-        typer.echo("\n".join(_topic_lines(one)))
+        say("\n".join(_topic_lines(one)))
 
 
 def _topic_lines(topic: dict[str, Any]) -> Iterator[str]:

@@ -10,16 +10,18 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.units import seconds
+from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.cli.run import BootstrapServers, ConfigFile
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.telemetry.logs import without_controls
 
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.features.large_messages.clean_up import Cleaned
@@ -78,13 +80,13 @@ async def _clean(config: Config, age_s: float, is_dry: bool) -> list[Cleaned]:
 
 def _is_stored_as_objects(topic: str, config: Config) -> bool:
     rules = config.large_messages.topics
-    rule = next((one for one in rules if fnmatchcase(topic, one.name)), None)
+    rule = next((one for one in rules if matches(topic, [one.name])), None)
     return rule is not None and rule.enabled and rule.store == "object"
 
 
 def _show_progress(topic: str, read: int, in_all: int) -> None:
     if sys.stderr.isatty():
-        typer.echo(f"\r{topic}: {read} of {in_all} offsets", nl=read >= in_all, err=True)
+        typer.echo(f"\r{without_controls(topic)}: {read} of {in_all} offsets", nl=read >= in_all, err=True)
 
 
 def _print(found: Iterable[Cleaned], as_json: bool) -> None:
@@ -95,10 +97,10 @@ def _print(found: Iterable[Cleaned], as_json: bool) -> None:
     rows = [TITLES, *(_row(one) for one in found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        typer.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
     for one in found:
         if one.trouble:
-            typer.echo(f"{one.topic}: nothing was deleted: {one.trouble}", err=True)
+            say(f"{one.topic}: nothing was deleted: {one.trouble}", err=True)
 
 
 def _row(one: Cleaned) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_sidecar.deploy.container import VARIABLE, Sidecar
+from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.types import MAX_PORT, host_port
 
@@ -136,7 +137,7 @@ def _write(file: str, change: Callable[[], Changed], verb: str) -> None:
         exit_with_error(f"{_name(file)}: {error}")
     sys.stdout.buffer.write(changed.text.encode())
     for line in [f"{pod}: {verb}" for pod in changed.pods] or ["no workload was changed"]:
-        typer.echo(f"kafka-sidecar: {line}", err=True)
+        say(f"kafka-sidecar: {line}", err=True)
 
 
 def _name(file: str) -> str:

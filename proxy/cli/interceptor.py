@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit, load_valid_or_exit
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def run_hooks(
         exit_with_error(f"{topic}: no interceptor in {config} is called for its records")
     for number, example in read_examples(file):
         for line in runs.run(number - 1, example):
-            typer.echo(f"{number}: {line}")
+            say(f"{number}: {line}")
     raise typer.Exit(1 if runs.failures.count else 0)
 
 
@@ -54,7 +55,7 @@ def show(config: ConfigFile = None) -> None:
 
     entries = load_or_exit(config).interceptors if config else []
     own = [(one.name or one.type, one.type, one.class_path) for one in entries]
-    typer.echo("\n".join(list_plugins(INTERCEPTORS, own, config)))
+    say("\n".join(list_plugins(INTERCEPTORS, own, config)))
 
 
 @interceptor_app.command("explain")
@@ -68,10 +69,10 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
     guards = catalog(load_valid_or_exit(config), NoReport()).guards
     own = [guard for guard in guards if guard.applies_to(topic)]
     if not own:
-        typer.echo(f"{topic}: no interceptors")
+        say(f"{topic}: no interceptors")
     for number, guard in enumerate(own, 1):
         kind = f"{type(guard.interceptor).__module__}:{type(guard.interceptor).__qualname__}"
-        typer.echo(f"{number}. {guard.name}: {kind}; {', '.join(hooks_of(guard)) or 'no hooks'}{_cost(guard)}")
+        say(f"{number}. {guard.name}: {kind}; {', '.join(hooks_of(guard)) or 'no hooks'}{_cost(guard)}")
 
 
 def _cost(guard: Guard) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from kafka_sidecar.plugins.settings import describe_settings
+from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 
@@ -52,7 +53,7 @@ def load_valid_or_exit(config: Path) -> Config:
 def exit_with_error(*messages: str) -> NoReturn:
     """Exit with code 2 and a line on stderr for each."""
     for message in messages:
-        typer.echo(f"kafka-sidecar: {message}", err=True)
+        say(f"kafka-sidecar: {message}", err=True)
     raise typer.Exit(2)
 
 

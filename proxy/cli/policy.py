@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit, load_valid_or_exit
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def validate_records(
     for number, example in read_examples(file):
         found = _validate(plan, example, topic or ANY_TOPIC)
         rejected |= bool(found)
-        typer.echo(f"{number}: {_verdict(found)}")
+        say(f"{number}: {_verdict(found)}")
     raise typer.Exit(1 if rejected else 0)
 
 
@@ -58,7 +59,7 @@ def show(config: ConfigFile = None) -> None:
 
     entries = load_or_exit(config).policies if config else {}
     own = [(name, one.type or name, one.class_path) for name, one in entries.items()]
-    typer.echo("\n".join(list_plugins(POLICIES, own, config)))
+    say("\n".join(list_plugins(POLICIES, own, config)))
 
 
 @policy_app.command("explain")
@@ -72,18 +73,18 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
     rules = _rules(config)
     applied = rules.of(topic, NO_ID)
     if applied is None:
-        typer.echo(f"{topic}: records are not validated; in {config}, {rules.why_none(topic)}")
+        say(f"{topic}: records are not validated; in {config}, {rules.why_none(topic)}")
         return
-    typer.echo(f"{topic}: {applied.text}")
-    typer.echo(f"  from {applied.source} in {config}")
+    say(f"{topic}: {applied.text}")
+    say(f"  from {applied.source} in {config}")
     some = applied.mode == "enforce" and applied.percent < 100
     others = f" for {applied.percent} % of the batches, shadow for the others" if some else ""
-    typer.echo(f"  mode {applied.mode}{others}")
+    say(f"  mode {applied.mode}{others}")
     for number, rule in enumerate(applied.plan.rules, 1):
         kind = f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}"
         argument = f" with {rule.text!r}" if rule.text else ""
         failing = "open" if rule.fail_open else "closed"
-        typer.echo(f"  {number}. {rule.name}{argument}: {kind}; reads {parts_read(rule.hints)}; fails {failing}")
+        say(f"  {number}. {rule.name}{argument}: {kind}; reads {parts_read(rule.hints)}; fails {failing}")
 
 
 def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:
@@ -145,4 +146,4 @@ def _rules(config: Path) -> Rules:
 
 
 def _warn(policy: str, error: BaseException) -> None:
-    typer.echo(f"kafka-sidecar: policy {policy} failed open: {type(error).__name__}: {error}", err=True)
+    say(f"kafka-sidecar: policy {policy} failed open: {type(error).__name__}: {error}", err=True)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.types import ClassPath, Replicas, TopicName, duration_field
+from kafka_sidecar.proxy.config.types import ClassPath, Replicas, TopicName, TopicPattern, duration_field
 
 EVENTS = "events"
 # The names of li-apache-kafka-clients, accepted in the section.
@@ -38,9 +38,9 @@ class Audit(Section):
     """Folders, zips and wheels, separated by `:`, that are searched first for the class. Relative to this file."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Further settings of the auditor."""
-    topics: list[str] = []  # noqa: RUF012 - pydantic copies it
+    topics: list[TopicPattern] = []  # noqa: RUF012 - pydantic copies it
     """Names of the topics that are audited; `*` matches any characters, `?` any one character. Default: all."""
-    exclude_topics: list[str] = []  # noqa: RUF012 - pydantic copies it
+    exclude_topics: list[TopicPattern] = []  # noqa: RUF012 - pydantic copies it
     """Names of topics that are not, as above. The audit topic never is."""
     emitter_id: str | None = Field(default=None, min_length=1)
     """Stable name of this sidecar in events. Default: name of the host or pod, and `listen`."""

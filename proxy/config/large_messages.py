@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.types import ClassPath, duration_field
+from kafka_sidecar.proxy.config.types import ClassPath, TopicPattern, duration_field
 
 # Clients refuse responses of 100,000,000 bytes (librdkafka, kafka-python) or 100 MiB (franz-go, sarama).
 MAX_MESSAGE_FOR_ALL_CLIENTS = 95_000_000
@@ -48,7 +48,7 @@ def _rename(values: Any, names: Mapping[str, str]) -> Any:
 class LargeTopic(Section):
     """Large messages in the topics that match a name. The first matching entry applies."""
 
-    name: str = Field(min_length=1)
+    name: TopicPattern
     """Name of the topics; `*` matches any characters, `?` any one character."""
     enabled: bool = True
     """Whether large messages are split and assembled."""

@@ -224,7 +224,8 @@ def load(
         return config
     if config is None:
         config, more = _read(_valid_sections(sources.values, mistakes), path)
-        mistakes += more
+        known = {one.location[:2] for one in mistakes}  # entries that are replaced, and may have more
+        mistakes += [one for one in more if one.location[:1] != ("topics",) or one.location[:2] not in known]
     raise sources.origins.error([*mistakes, *(find_more(config) if config is not None else ())])
 
 
@@ -265,7 +266,7 @@ def _valid_sections(values: Mapping[str, Any], mistakes: Sequence[Mistake]) -> d
     valid = {name: values[name] for name in PLUG_IN_SECTIONS if name in values and name not in invalid}
     if "topics" in valid:  # the others keep their numbers
         valid["topics"] = [
-            {"name": f"\0{index}"} if (index,) in entries else entry
+            {"name": f"entry-{index}"} if (index,) in entries else entry
             for index, entry in enumerate(valid["topics"] or ())
         ]
     return PLACEHOLDER | valid

@@ -5,7 +5,6 @@ Entries of ``topics:`` that can never apply, because an earlier one matches ever
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,6 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from kafka_sidecar.plugins.patterns import covers
 from kafka_sidecar.plugins.settings import SettingsError, remedy
 
 Location = tuple[int | str, ...]  # keys, and indexes of lists, from the top of the file
@@ -24,8 +24,6 @@ EXAMPLES = {
     "interceptors": "[{type: latency}]",
 }
 ENTRIES = {"topics": "{name: orders}", "policies": "{type: json}", "interceptors": "{type: latency}"}
-_ANY = "\x00"  # in place of "*": only another "*" covers it
-_SYNTAX = {"*": ".*", "?": f"[^{_ANY}]"}
 
 
 class ConfigError(Exception):
@@ -133,21 +131,15 @@ def _is_section(kind: object) -> bool:
 
 
 def find_dead_entries(names: Sequence[str]) -> Iterator[Mistake]:
-    """A mistake for each name or pattern that an earlier one covers; brackets are not looked into."""
+    """A mistake for each name or pattern that an earlier one covers."""
     seen: dict[str, int] = {}
-    patterns: list[tuple[re.Pattern[str], int]] = []
+    patterns: list[int] = []
     for index, name in enumerate(names):
         earlier = seen.setdefault(name, index)
-        if earlier == index and "[" not in name:
-            symbols = name.replace("*", _ANY)
-            earlier = next((at for pattern, at in patterns if pattern.fullmatch(symbols)), index)
+        if earlier == index:
+            earlier = next((at for at in patterns if covers(names[at], name)), index)
             if "*" in name or "?" in name:
-                patterns.append((_covering(name), index))
+                patterns.append(index)
         if earlier != index:
             what = f"entry {earlier + 1}, {names[earlier]}, matches all of its topics first"
             yield Mistake(("topics", index, "name"), f"{name} never applies: {what}; remove one, or put this one first")
-
-
-def _covering(pattern: str) -> re.Pattern[str]:
-    """What matches the patterns that match no name which this one does not match."""
-    return re.compile("".join(_SYNTAX.get(symbol, re.escape(symbol)) for symbol in pattern), re.DOTALL)

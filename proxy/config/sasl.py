@@ -19,7 +19,7 @@ from kafka_sidecar.plugins.units import Duration
 from kafka_sidecar.proxy.config.mistakes import Location, variable_of
 from kafka_sidecar.proxy.config.sections import Section
 from kafka_sidecar.proxy.config.tls import File, Names, Password, split_names
-from kafka_sidecar.proxy.config.types import duration_field
+from kafka_sidecar.proxy.config.types import PrincipalPattern, duration_field
 
 MODULES: Mapping[str, tuple[str, ...]] = {  # and the mechanisms that each is for
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
@@ -233,7 +233,7 @@ class _MappedSasl(BrokerSasl):
 class PrincipalLogin(Section):
     """A user of the brokers for some clients, who have logged in to the sidecar or presented a certificate."""
 
-    principals: list[str] = Field(min_length=1)
+    principals: list[PrincipalPattern] = Field(min_length=1)
     """The clients' principals, with `*` and `?`. The first entry that has one applies."""
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     """The SASL mechanism of their connections to brokers."""

@@ -10,7 +10,16 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, 
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.plugins.settings import FileSettings, StrictScalars
 from kafka_sidecar.plugins.units import Duration, Size
-from kafka_sidecar.proxy.config.types import ClassPath, Level, Replicas, TopicName, duration_field
+from kafka_sidecar.proxy.config.types import (
+    ClassPath,
+    Level,
+    PrincipalPattern,
+    Replicas,
+    SuperUser,
+    TopicName,
+    TopicPattern,
+    duration_field,
+)
 
 # YAML reads a bare off as false.
 Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
@@ -127,7 +136,7 @@ class Policy(Section):
 class Topic(Section):
     """The validation of the topics that match a name. The first matching entry applies."""
 
-    name: str = Field(min_length=1)
+    name: TopicPattern
     """Name of the topics; `*` matches any characters, `?` any one character."""
     policy: str | None = Field(
         default=None, min_length=1, validation_alias=AliasChoices("policy", "record.validation.policy")
@@ -179,7 +188,7 @@ class Interceptor(Section):
     """Name of a built-in or plug-in, or `module:Class`."""
     name: str | None = None
     """Its name in metrics and log lines. Default: its `type`."""
-    topics: list[str] = ["*"]  # noqa: RUF012 - pydantic copies it
+    topics: list[TopicPattern] = ["*"]  # noqa: RUF012 - pydantic copies it
     """Names of the topics it applies to; `*` matches any characters, `?` any one character."""
     class_path: ClassPath | None = None
     """Folders, zips and wheels, separated by `:`, that are searched first for the class. Relative to this file."""
@@ -241,14 +250,14 @@ ApiName = Annotated[str, Field(json_schema_extra={"enum": sorted(_API_NAMES)}), 
 class AclRule(Section):
     """One rule, as one of Kafka's ACLs."""
 
-    principals: list[str] = Field(default=["User:*"], min_length=1)
+    principals: list[PrincipalPattern] = Field(default=["User:*"], min_length=1)
     """Who it is for, with `*` and `?`; a client without a login is `User:ANONYMOUS`.
     One that has logged in with a name that only the broker knows is `Unknown:login`: no pattern allows it anything."""
     permission: Literal["allow", "deny"] = "allow"
     """Whether they may. A deny wins over every allow."""
     operations: list[OperationName] = Field(default=["all"], min_length=1)
     """What: Kafka's operations. `read`, `write`, `delete` and `alter` allow `describe` too."""
-    topics: list[str] = []  # noqa: RUF012 - pydantic copies it
+    topics: list[TopicPattern] = []  # noqa: RUF012 - pydantic copies it
     """With which topics, with `*` and `?`."""
     groups: list[str] = []  # noqa: RUF012
     """With which consumer groups, with `*` and `?`."""
@@ -274,7 +283,7 @@ class Authorization(Section):
     default: Literal["allow", "deny"] = "allow"
     """What applies where no rule names the topic, group, transactional id or cluster.
     Kafka: `allow.everyone.if.no.acl.found`."""
-    super_users: list[str] = []  # noqa: RUF012
+    super_users: list[SuperUser] = []  # noqa: RUF012
     """Principals that may do everything. Kafka: `super.users`."""
 
     @property

@@ -92,6 +92,7 @@ KAFKA_NAMES: Mapping[str, Location] = {
 FLAGS = {
     "admin.listen": "--admin",
     "connections.source_address": "--broker-source-address",
+    "log.format": "--log-format",
     "log.level": "--log-level",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.codec import topic_names
+from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.plugins.units import seconds
 
 MAX_PORT = 65535
@@ -76,6 +78,34 @@ def _check_topic_name(value: str) -> str:
     return value
 
 
+def _check_topic_pattern(value: str) -> str:
+    if value in (".", "..") or not re.fullmatch(_TOPIC_PATTERN, value):
+        raise ValueError(
+            f"no topic can match {quote(value)}: names have up to 249 letters, digits, '.', '_' and '-'; use * for any "
+            "characters and ? for one, and an entry for each pattern"
+        )
+    return value
+
+
+def _check_principal_pattern(value: str) -> str:
+    if not re.fullmatch(_PRINCIPAL_PATTERN, value):
+        kind, colon, name = value.rpartition(":")
+        raise ValueError(f"no client can be {quote(value)}: {_principal_remedy(kind if colon else '', name)}")
+    return value
+
+
+def _principal_remedy(kind: str, name: str) -> str:
+    if kind and kind.lower() != "user":
+        return "principals are users, such as User:alice"
+    return f"did you mean {quote(f'User:{name}')}?"
+
+
+def _check_super_user(value: str) -> str:
+    if value == "User:*":
+        raise ValueError('"User:*" is no user, and super_users has no patterns: name each, or add a rule for User:*')
+    return _check_principal_pattern(value)
+
+
 def _resolve_class_path(value: str, info: ValidationInfo) -> str:
     """Relative paths are relative to the configuration file, wherever the program is started."""
     folder: Path = (info.context or {}).get("folder", Path())
@@ -103,6 +133,16 @@ Addresses = Annotated[
         }
     ),
 ]
+# What can match a name, with `*` and `?` as in `plugins.patterns`.
+_TOPIC_PATTERN = r"(\*+|\**([a-zA-Z0-9._?-]\**){1,249})"
+_PRINCIPAL_PATTERN = reduce(lambda rest, letter: rf"([{letter}?]{rest}|\*[\s\S]*)", reversed("User:"), r"[\s\S]*")
+TopicPattern = Annotated[
+    str, Field(min_length=1), AfterValidator(_check_topic_pattern), WithJsonSchema(_matches(_TOPIC_PATTERN))
+]
+PrincipalPattern = Annotated[
+    str, Field(min_length=1), AfterValidator(_check_principal_pattern), WithJsonSchema(_matches(_PRINCIPAL_PATTERN))
+]
+SuperUser = Annotated[str, AfterValidator(_check_super_user), WithJsonSchema(_matches(_PRINCIPAL_PATTERN))]
 ClassPath = Annotated[str, AfterValidator(_resolve_class_path)]
 Replicas = Annotated[
     int,

@@ -29,6 +29,8 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.exchanges.messages import MessageStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
+    from kafka_sidecar.proxy.features.authorization.authorization import AuthorizationFeature
+    from kafka_sidecar.proxy.features.authorization.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
     from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
@@ -169,6 +171,11 @@ class Features:
             yield from feature.families()
 
     # What the pages of the admin port show; None where it is not configured.
+
+    @property
+    def denials(self) -> Denials | None:
+        made = cast("AuthorizationFeature | None", self.made.get("authorization"))
+        return made.denials if made is not None else None
 
     @property
     def validator(self) -> Validator | None:

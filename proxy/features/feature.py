@@ -58,7 +58,7 @@ class Site:
     cluster: MetadataClient
     performer: Performer
     access: BrokerAccess  # of the features' own clients
-    denied: Counter[str]  # resources, by API
+    denied: Counter[tuple[str, str, str]]  # resources, by API, operation and type
     policies: TopicPolicies | None = None
     check_policy: Callable[[str], None] = _accept  # raises ValueError
 

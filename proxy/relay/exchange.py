@@ -23,6 +23,7 @@ class Closing:
 
     cause: str  # a label value of kafka_sidecar_disconnects_total
     detail: str  # one sentence for a person
+    reason: str = ""  # within the cause, a short fixed word; none: the detail says
 
 
 class RouteError(CodecError):

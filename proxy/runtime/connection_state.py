@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -11,6 +12,8 @@ from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 MAX_LOGGED_REQUESTS = 8
+MAX_REASON_CHARS = 40  # what is different in two details of one cause comes first
+_NUMBER = re.compile(r"[0-9a-f.:]*[0-9][0-9a-f.:]*")  # addresses among them
 
 
 def connection_keys(connection: Connection) -> dict[str, Any]:
@@ -38,10 +41,17 @@ def end_keys(connection: Connection, closing: Closing, suppressed: int | None = 
     return {
         **connection_keys(connection),
         "cause": closing.cause,
+        "reason": closing.reason or None,
         "detail": closing.detail,
         "suppressed": suppressed,
         "last_requests": list(map(str, last)) or None,
     }
+
+
+def end_kind(connection: Connection, closing: Closing) -> tuple[str, ...]:
+    """The kind of that line, for a limit: where the cause has no reason, what its detail says but for numbers."""
+    reason = closing.reason or _NUMBER.sub("", closing.detail)[:MAX_REASON_CHARS].strip()
+    return ("connection ended", closing.cause, reason, connection.listener)
 
 
 def describe_open(connection: Connection) -> dict[str, Any]:

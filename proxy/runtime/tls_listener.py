@@ -122,14 +122,14 @@ class TlsListener:
         try:
             subject = subject_of(transport.get_extra_info("ssl_object").getpeercert(True))
         except ValueError as error:
-            connection.end(Closing("tls_handshake_failed", f"the client's certificate: {error}"))
+            connection.end(Closing("tls_handshake_failed", f"the client's certificate: {error}", "certificate"))
             return
         if subject is None:
             return
         connection.session.principal = principal = principal_of(subject, self._rules)
         if principal is None:
             detail = f"no rule of clients.tls.principal_rules is for {subject}: add one, or DEFAULT"
-            connection.end(Closing("tls_handshake_failed", detail))
+            connection.end(Closing("tls_handshake_failed", detail, "principal_rules"))
 
     async def _serve(self, accepted: socket.socket, connection: Connection) -> None:
         """From the connection to the end of its handshake; after that it is served as any other."""
@@ -148,10 +148,11 @@ class TlsListener:
             pass
         except NotTlsError as error:
             self._tls.stats.failures[NOT_TLS] += 1
-            closing = Closing("tls_handshake_failed", str(error))
+            closing = Closing("tls_handshake_failed", str(error), NOT_TLS)
         except OSError as error:  # TLS's and TimeoutError among them
-            self._tls.stats.failures[TIMEOUT if isinstance(error, TimeoutError) else reason_of(error)] += 1
-            closing = Closing("tls_handshake_failed", explain_to("client", error))
+            reason = TIMEOUT if isinstance(error, TimeoutError) else reason_of(error)
+            self._tls.stats.failures[reason] += 1
+            closing = Closing("tls_handshake_failed", explain_to("client", error), reason)
             with suppress(OSError):
                 line.send(alert_of(error))
         finally:

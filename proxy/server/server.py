@@ -36,7 +36,7 @@ from kafka_sidecar.proxy.runtime.admission import (
     default_max_buffered,
 )
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.runtime.connection_state import end_keys
+from kafka_sidecar.proxy.runtime.connection_state import end_keys, end_kind
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
 from kafka_sidecar.proxy.runtime.login_driver import LoginDriver, Verifications
 from kafka_sidecar.proxy.runtime.performer import Performer
@@ -51,7 +51,7 @@ from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.security.tls.live_tls import families_of_tls
 from kafka_sidecar.proxy.security.tls.sides import TlsSides
-from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, write_held_back
 from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 
 log = logging.getLogger(__name__)
@@ -159,6 +159,7 @@ class Server:
             spawn(self._refresh_brokers(), "refresh brokers"),
             spawn(self._probe(self._servers.next_order()), "probe the bootstrap servers"),
             spawn(self._watch_loop(), "watch the event loop"),
+            spawn(_write_held_back(), "write how many lines were held back"),
             spawn(self.tls.watch(), "watch certificates"),
             spawn(
                 Sweep(
@@ -208,6 +209,7 @@ class Server:
         self._verifications.stop()
         self._cluster.close()
         await self.features.stop(0.0 if hurry.is_set() else drained_by - time.monotonic())
+        write_held_back(is_last=True)
 
     async def unused(self, limit_s: float) -> None:
         """Returns once clients have been connected, and none for ``limit_s`` to twice as long."""
@@ -242,7 +244,7 @@ class Server:
     def _log_end(self, connection: Connection, closing: Closing) -> None:
         if closing.cause in NORMAL_CAUSES:
             log.info("connection ended", extra=end_keys(connection, closing))
-        elif (suppressed := self._lines.due(("connection ended", closing.cause, connection.listener))) is not None:
+        elif (suppressed := self._lines.due(end_kind(connection, closing))) is not None:
             log.warning("connection ended", extra=end_keys(connection, closing, suppressed))
 
     @property
@@ -375,6 +377,12 @@ class Server:
             due = time.perf_counter() + 1
             await asyncio.sleep(1)
             self.metrics.record_loop_delay(time.perf_counter() - due)
+
+
+async def _write_held_back() -> None:
+    while True:
+        await asyncio.sleep(1)
+        write_held_back()
 
 
 async def _set(event: asyncio.Event) -> None:

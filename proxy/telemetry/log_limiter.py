@@ -1,6 +1,7 @@
 """Rate limits of log lines, which count the suppressed ones: by kind, and of all together; and the redaction of errors.
 
-With the limit of all lines no client can fill a disk, or keep the process busy with writing.
+With the limit of all lines no client can fill a disk, or keep the process busy with writing. What a limit has held back
+is written once its period is over, whether another such line comes or not.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from types import TracebackType
+from weakref import WeakSet
 
 from kafka_sidecar.plugins.violations import ContractError
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
@@ -18,6 +20,22 @@ QUOTING = logging.getLogger("kafka_sidecar.quoting")
 HIDDEN_TEXT = "(text hidden, it may quote a record: set log.level to debug)"
 MAX_LINES = 60  # of all kinds in one interval: clients choose the topics that make kinds
 BURST_S = 10  # lines of so many seconds may come at once
+MAX_ERRORS = 10  # lines from one place in the code, in `ERRORS_S`
+ERRORS_S = 10.0
+MAX_PLACES = 1000  # of error lines
+
+log = logging.getLogger(__name__)
+_limiters: WeakSet[LogLimiter] = WeakSet()
+
+
+def write_held_back(is_last: bool = False) -> None:
+    """Write how many lines each limit has held back, of those whose period is over; at the end of all."""
+    for limiter in list(_limiters):
+        limiter.write_held_back(is_last)
+
+
+def _held_back(suppressed: int, what: str) -> None:
+    log.warning("lines held back", extra={"suppressed": suppressed, "detail": what})
 
 
 class LogLimiter:
@@ -30,6 +48,24 @@ class LogLimiter:
         self._interval_began = float("-inf")
         self._lines = 0  # in this interval
         self._others = 0  # suppressed lines of kinds that are not stored
+        _limiters.add(self)
+
+    def hold(self, lines: int) -> None:
+        """Count lines of kinds that are not even looked at: there are too many of them at once."""
+        self._others += lines
+
+    def write_held_back(self, is_last: bool) -> None:
+        """Forget the kinds whose interval is over, or all, and write how many lines of them were suppressed."""
+        now = self._clock()
+        for kind, (last, suppressed) in list(self._logged.items()):
+            if not is_last and now - last < self._every_s:
+                break  # the oldest come first
+            self._logged.pop(kind, None)
+            if suppressed:
+                _held_back(suppressed, ", ".join(filter(None, kind)))
+        if self._others and (is_last or now - self._interval_began >= self._every_s):
+            others, self._others = self._others, 0
+            _held_back(others, "of many kinds")
 
     def due(self, kind: tuple[str, ...]) -> int | None:
         """The number of lines of this kind suppressed since the last one; None: suppress this one too.
@@ -77,8 +113,39 @@ def redact_error(error: BaseException) -> ExcInfo:
     return kind, shown, error.__traceback__
 
 
+class ErrorPlaces:
+    """Error lines by the place in the code that writes them, and the one that has raised the error."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock  # seconds
+        self._lines: dict[tuple[object, ...], tuple[float, int]] = {}  # since when, and how many; the oldest first
+
+    def allow(self, record: logging.LogRecord) -> bool:
+        """Whether this line may be written."""
+        now, place = self._clock(), (record.pathname, record.lineno, *_raised_at(record))
+        since, lines = self._lines.get(place, (now, 0))
+        if now - since >= ERRORS_S:
+            self._lines.pop(place)
+            since, lines = now, 0
+        if place not in self._lines and len(self._lines) >= MAX_PLACES:
+            del self._lines[next(iter(self._lines))]
+        self._lines[place] = since, lines + 1
+        return lines < MAX_ERRORS
+
+
+def _raised_at(record: logging.LogRecord) -> tuple[object, ...]:
+    """The innermost line of the error of a log line, if it has one."""
+    traceback = record.exc_info[2] if record.exc_info else None
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return () if traceback is None else (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+
+
 class LogRate(logging.Filter):
-    """Suppresses lines over a rate, except errors; the next line says how many were suppressed."""
+    """Suppresses lines over a rate; the next line says how many were suppressed.
+
+    Errors have one of their own for each place in the code, so that others cannot hide them.
+    """
 
     def __init__(self, lines_per_s: float, clock: Callable[[], float]) -> None:
         super().__init__()
@@ -88,13 +155,15 @@ class LogRate(logging.Filter):
         self._allowed = lines_per_s * BURST_S
         self._updated = clock()
         self._suppressed = 0
+        self._errors = ErrorPlaces(clock)
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = self._clock()
         earned = (now - self._updated) * self._lines_per_s
         self._allowed = min(self._allowed + earned, self._lines_per_s * BURST_S)
         self._updated = now
-        if self._allowed < 1 and record.levelno < logging.ERROR:
+        is_error = record.levelno >= logging.ERROR
+        if not self._errors.allow(record) if is_error else self._allowed < 1:
             self._suppressed += 1
             self.total += 1
             return False

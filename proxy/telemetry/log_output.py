@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal, TextIO
 
 from kafka_sidecar.proxy.telemetry.log_limiter import QUOTING, LogRate
-from kafka_sidecar.proxy.telemetry.logs import JsonLines, fields_of
+from kafka_sidecar.proxy.telemetry.logs import JsonLines, fields_of, without_controls
 
 Format = Literal["auto", "json", "text"]
 PREFIX = "kafka_sidecar."
@@ -41,7 +41,7 @@ class TextLines(logging.Formatter):
     def formatException(self, ei: object) -> str:  # noqa: N802 - of logging.Formatter
         """Indented, and without control characters."""
         lines = super().formatException(ei).splitlines()  # type: ignore[arg-type]
-        return "\n".join("    " + _without_controls(line) for line in lines)
+        return "\n".join("    " + without_controls(line) for line in lines)
 
 
 def formatter(wanted: Format, output: TextIO) -> logging.Formatter:
@@ -53,17 +53,13 @@ def formatter(wanted: Format, output: TextIO) -> logging.Formatter:
 
 
 def _shown_message(record: logging.LogRecord) -> str:
-    return _without_controls(record.getMessage())
+    return without_controls(record.getMessage())
 
 
 def _shown(value: object) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value):
         return value
     return json.dumps(value, default=str)
-
-
-def _without_controls(text: str) -> str:
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def configure(level: str, max_rate: float = 100, worker: int | None = None, wanted: Format = "json") -> LogRate:

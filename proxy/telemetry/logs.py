@@ -45,6 +45,7 @@ KEYS = frozenset(
         "mode",  # enforce or shadow; open: the policy failed and has on_error: open
         "node",  # node id of a broker
         "offset",  # of a record
+        "operation",  # Kafka's AclOperation
         "partition",
         "pause_s",  # for which an interceptor is disabled
         "policy",
@@ -55,6 +56,8 @@ KEYS = frozenset(
         "rejected_records",  # of the batch
         "rejection",  # id for `kafka-sidecar explain`
         "requests",
+        "resource",  # name of a topic, group or transactional id that a client may not use
+        "resource_type",
         "responses",
         "session",  # number of the connection, unique in this process
         "settings",  # changed since the start
@@ -100,3 +103,12 @@ def _cut(value: object) -> object:
 def timestamp(seconds: float) -> str:
     """Seconds since the epoch in ISO 8601, UTC, with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def without_controls(text: str) -> str:
+    """A text for a terminal: what is not printable is escaped.
+
+    >>> print(without_controls("app\\x1b[2J"))
+    app\\x1b[2J
+    """
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -112,7 +112,7 @@ class Metrics:
     connect_failures: Counter[str] = field(default_factory=Counter)  # by cause
     client_logins: Counter[str] = field(default_factory=Counter)  # to the sidecar, by result
     broker_logins: Counter[str] = field(default_factory=Counter)  # the sidecar's own, by result
-    denied: Counter[str] = field(default_factory=Counter)  # topics in requests that may not name them, by API
+    denied: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # by API, operation and type of resource
     loop_delay: list[int] = field(default_factory=lambda: [0] * LATENCY_BUCKETS)
     loop_delay_s: float = 0.0
     broker_listeners: int = 0

@@ -8,7 +8,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
+from fnmatch import fnmatch  # noqa: TID251 - of files, not of names
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]

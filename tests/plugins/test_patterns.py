@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import time
+from fnmatch import fnmatchcase  # noqa: TID251 - the judge
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.plugins.patterns import matcher, matches
+from kafka_sidecar.plugins.patterns import covers, matcher, matches
 
 NAMES = st.text("ab-.", max_size=8)
 
@@ -33,3 +35,19 @@ def test_a_few_patterns_are_asked_at_once() -> None:
     assert matches("app [prod]", ["other", "app [prod]"])
     assert not matches("app p", ["other", "app [prod]"])
     assert not matches("app", [])
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 30 + "*b", "*a*a*a*a*?b", "a*" * 100 + "b"])
+def test_a_name_that_nearly_matches_costs_no_more_than_its_length(pattern: str) -> None:
+    began = time.perf_counter()
+    assert not matcher([pattern])("a" * 10_000)
+    assert time.perf_counter() - began < 1
+
+
+def test_upper_and_lower_case_differ() -> None:
+    assert not matches("Orders", ["orders", "o*", "?rder"])
+
+
+@given(st.text("ab*?", max_size=5), st.text("ab*?", max_size=5), st.text("ab", max_size=6))
+def test_a_pattern_that_covers_another_one_matches_all_that_it_matches(wider: str, narrower: str, name: str) -> None:
+    assert not (covers(wider, narrower) and matches(name, [narrower])) or matches(name, [wider])

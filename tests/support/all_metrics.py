@@ -63,7 +63,7 @@ def _engine(number: count[int]) -> Metrics:
     metrics.connect_failures["connect_timeout"] = next(number)
     metrics.client_logins["success"] = next(number)
     metrics.broker_logins["failure"] = next(number)
-    metrics.denied["Produce"] = next(number)
+    metrics.denied["Produce", "write", "topic"] = next(number)
     metrics.loop_delay, metrics.loop_delay_s = _durations(number), 0.5
     metrics.broker_listeners, metrics.cluster_reached = next(number), True
     metrics.buffered.bytes, metrics.buffered.pauses = next(number), next(number)

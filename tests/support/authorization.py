@@ -12,6 +12,7 @@ from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import Acls
 from kafka_sidecar.proxy.features.authorization.authorization import Authorization, rules_of
+from kafka_sidecar.proxy.features.authorization.denials import Denials
 from support.client import FakeClient
 from support.driven import Driven, driven
 
@@ -36,12 +37,18 @@ class Site:
     """What alice may do."""
 
     def __init__(self, principal: str | None = "User:alice", rules: Sequence[AclRule] = RULES) -> None:
-        self.counts: Counter[str] = Counter()
+        self.denied: Counter[tuple[str, str, str]] = Counter()
+        self.denials = Denials(self.denied, lambda: 1_700_000_000.0)
         names = {topic_id: name for name, topic_id in IDS.items()}
         acls = Acls(rules_of(rules), allowed_by_default=False)
-        self.rules = Authorization(acls, None, names.get, self.counts)
+        self.rules = Authorization(acls, None, names.get, self.denials)
         self.client = FakeClient()
         self.client.principal = principal
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Denied resources, by API."""
+        return by_api(self.denied)
 
     def exchange(self, key: int, version: int) -> Driven:
         found = driven(*self.stages(key), version=version, client=self.client)
@@ -54,6 +61,11 @@ class Site:
             assert self.rules.fetch is not None
             return [self.rules.fetch]
         return [self.rules.stages()[key]]
+
+
+def by_api(denied: Counter[tuple[str, str, str]]) -> dict[str, int]:
+    """How many resources were denied in requests of each API."""
+    return dict(sum((Counter({api: number}) for (api, *_), number in denied.items()), Counter[str]()))
 
 
 def codes_in(value: Any) -> set[int]:

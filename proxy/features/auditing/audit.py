@@ -7,13 +7,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from fnmatch import fnmatchcase
 
 from kafka_sidecar.audit.contract import Auditor, BatchAuditor, RecordCalls
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.audit.outbox import Outbox
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.auditing.counting import Counting
 from kafka_sidecar.proxy.features.auditing.fetch import fetch_tap
@@ -93,7 +93,7 @@ class Audit(Feature):
 
     def includes(self, topic: str) -> bool:
         """Whether the batches of a topic are audited. Those of the audit topic never are."""
-        return _matches(topic, self._topics) and not _matches(topic, self._excluded)
+        return matches(topic, self._topics) and not matches(topic, self._excluded)
 
     async def start_up(self) -> None:
         """Send what an earlier process could not send, then count."""
@@ -150,10 +150,6 @@ class Audit(Feature):
         if self._has_spooled and self._spool is not None:
             self._has_spooled = False
             self._spool.remove()
-
-
-def _matches(topic: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
 def collect(audit: Audit) -> Iterator[Family]:

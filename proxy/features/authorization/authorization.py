@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol
@@ -15,6 +15,7 @@ from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, 
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckProduce, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
+from kafka_sidecar.proxy.features.authorization.denials import Denials
 from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
 from kafka_sidecar.proxy.features.authorization.group_apis import GROUP_APIS, GROUP_DESCRIPTIONS, SHARE_GROUP_APIS
 from kafka_sidecar.proxy.features.authorization.internal_topics import CheckStreams
@@ -93,11 +94,11 @@ class Authorization:
         acls: Acls | None,
         protected: str | None,
         name_of: Callable[[bytes], str | None],
-        counts: Counter[str],
+        denials: Denials,
     ) -> None:
         self._acls = acls
         self._protected = protected
-        self.rules = Rules(self._explain, name_of, counts)
+        self.rules = Rules(self._explain, name_of, denials)
         self.produce = CheckProduce(self.rules)
         self.fetch = CheckFetch(self.rules, ApiKey.FETCH, CHECKED_APIS[ApiKey.FETCH]) if acls is not None else None
 
@@ -130,6 +131,7 @@ class AuthorizationFeature(Feature):
     def __init__(self, site: Site) -> None:
         self._site = site
         self._current: Authorization | None = None
+        self.denials = Denials(site.denied, time.time)
 
     def load(self, config: Config) -> Callable[[], None]:
         return partial(self._apply, config.authorization)
@@ -139,7 +141,7 @@ class AuthorizationFeature(Feature):
         acls = Acls(rules_of(settings.rules), settings.default == "allow", settings.super_users)
         is_set = settings.is_set
         self._current = (
-            Authorization(acls if is_set else None, protected, self._site.topics.name_of, self._site.denied)
+            Authorization(acls if is_set else None, protected, self._site.topics.name_of, self.denials)
             if is_set or protected is not None
             else None
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
@@ -48,9 +48,20 @@ def _nothing(request: Any) -> Iterable[Need]:
     return ()
 
 
-# From a result of the broker's, the request, and whether the client is allowed something: the result as the client may
-# see it, or None if it may not.
-Shown = Callable[[Any, Any, Callable[[Need], bool]], Any | None]
+class Sight(Protocol):
+    """Whether a client is allowed to see something."""
+
+    def __call__(self, need: Need) -> bool:
+        """Of a list of all: what it may not see is left out, and that is no denial."""
+        ...
+
+    def asked(self, need: Need) -> bool:
+        """The same of what the client has asked for: it gets an error for it."""
+        ...
+
+
+# From a result of the broker's, the request, and what the client may see: the result as it may see it, or None.
+Shown = Callable[[Any, Any, Sight], Any | None]
 
 
 def shown_if(need_of: Callable[[Any], Need]) -> Shown:

@@ -9,13 +9,12 @@ Produce is checked by a stage among those of its records, so that its frame is o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
@@ -35,6 +34,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_topic,
     on_transaction,
 )
+from kafka_sidecar.proxy.features.authorization.denials import Denials, Denied
 from kafka_sidecar.proxy.relay.exchange import Client
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
@@ -47,7 +47,7 @@ class Rules:
     # Why a principal is denied something in requests of an API; None: it is not. The need's name is a name, no id.
     explain: Callable[[int, Need, str | None], str | None]
     name_of: Callable[[bytes], str | None]  # a topic's name by its id
-    counts: Counter[str]  # of denied resources, by API
+    denials: Denials
     generation: object = field(default_factory=object)  # another one with each configuration
 
     def check(self, key: int, need: Need | None, principal: str | None) -> Rejection | None:
@@ -60,12 +60,7 @@ class Rules:
                 return UNKNOWN_ID if need.name != NO_ID else None
             need = need._replace(name=name)
         why = self.explain(key, need, principal)
-        return Rejection(ERRORS[need.resource], why) if why is not None else None
-
-    def count(self, key: int, denied: int) -> None:
-        """So many resources of a request are denied."""
-        if denied:
-            self.counts[APIS[key].name] += denied
+        return Denied(ERRORS[need.resource], why, need) if why is not None else None
 
     def allows(self, key: int, need: Need, principal: str | None) -> bool:
         """Whether a client is allowed this."""
@@ -91,7 +86,7 @@ class Decided:
 
     kept: Mapping[str, tuple[Any, ...]]  # by array
     results: tuple[Struct, ...]  # of those that are denied
-    denied: int
+    denied: Sequence[Rejection]
 
 
 class CheckRun(MessageRun):
@@ -117,16 +112,16 @@ class CheckRun(MessageRun):
         if api.unless is not None and rules.allows(self._key, api.unless, self._client.principal):
             return None
         message = self._request = (yield from request.read(api.request)) if api.request is not None else None
-        if (refusal := (yield from offload(partial(self._refusal, message), request.elements))) is not None:
-            rules.count(self._key, 1)
-            return refusal
+        if (why := (yield from offload(partial(self._refusal, message), request.elements))) is not None:
+            rules.denials.record(self._key, [why], self._client)
+            return api.refusal(message, why)
         self._shown = api.shown
         if (elements := api.elements) is None or message is None:
             return None
         ids = yield from offload(partial(_topic_ids, elements, message), request.elements)
         yield from resolve(ids, rules.name_of)
         decided = yield from offload(partial(self._decide, elements, message), request.elements)
-        rules.count(self._key, decided.denied)
+        rules.denials.record(self._key, decided.denied, self._client)
         if decided.results and not any(decided.kept.values()):
             return api.with_results(decided.results)
         if decided.results:
@@ -138,15 +133,15 @@ class CheckRun(MessageRun):
         """Leave out what the client may not see. Denied elements come last: clients look them up by name."""
         name, message = self._api.results, (yield from response.read(self._api.response))
         results = getattr(message, name)
-        visible = yield from offload(partial(self._visible, results), response.elements)
+        sight = _Sight(self._rules, self._key, self._client.principal)
+        visible = yield from offload(partial(self._visible, results, sight), response.elements)
+        self._rules.denials.record(self._key, sight.denied, self._client)
         response.replace(replace_fields(message, **{name: (*visible, *self._results)}))
 
-    def _refusal(self, message: Any) -> Message | None:
-        """The response where the request is denied as a whole."""
-        for need in self._api.needs(message):
-            if (why := self._rules.check(self._key, need, self._client.principal)) is not None:
-                return self._api.refusal(message, why)
-        return None
+    def _refusal(self, message: Any) -> Rejection | None:
+        """Why the request is denied as a whole, if it is."""
+        checked = (self._rules.check(self._key, need, self._client.principal) for need in self._api.needs(message))
+        return next((why for why in checked if why is not None), None)
 
     def _decide(self, elements: Elements, message: Any) -> Decided:
         kept: dict[str, tuple[Any, ...]] = {}
@@ -158,21 +153,36 @@ class CheckRun(MessageRun):
             ]
             denied += [(one, why) for one, why in checked if why is not None]
             kept[name] = tuple(one for one, why in checked if why is None)
-        count = sum(why is not UNKNOWN_ID for _, why in denied)
+        by_rules = [why for _, why in denied]
         if denied and elements.error_of_others is not None:
             why = Rejection(elements.error_of_others, "another topic of the request is denied")
             denied += [(one, why) for some in kept.values() for one in some]
             kept = dict.fromkeys(kept, ())
-        return Decided(kept, tuple(elements.reject(one, why) for one, why in denied), count)
+        return Decided(kept, tuple(elements.reject(one, why) for one, why in denied), by_rules)
 
-    def _visible(self, results: Iterable[Struct]) -> Iterable[Struct]:
+    def _visible(self, results: Iterable[Struct], sight: _Sight) -> Iterable[Struct]:
         if (shown := self._shown) is None:
             return results
-        changed = (shown(one, self._request, self._allows) for one in results)
+        changed = (shown(one, self._request, sight) for one in results)
         return [one for one in changed if one is not None]
 
-    def _allows(self, need: Need) -> bool:
-        return self._rules.allows(self._key, need, self._client.principal)
+
+@dataclass(slots=True)
+class _Sight:
+    """As `checked_apis.Sight`."""
+
+    rules: Rules
+    key: int
+    principal: str | None
+    denied: list[Rejection] = field(default_factory=list)
+
+    def __call__(self, need: Need) -> bool:
+        return self.rules.allows(self.key, need, self.principal)
+
+    def asked(self, need: Need) -> bool:
+        if (why := self.rules.check(self.key, need, self.principal)) is not None:
+            self.denied.append(why)
+        return why is None
 
 
 def _topic_ids(elements: Elements, message: Any) -> list[bytes]:
@@ -222,5 +232,5 @@ class CheckProduceRun(StageRun):
 
     def _check(self, need: Need) -> Rejection | None:
         if (denial := self._rules.check(ApiKey.PRODUCE, need, self._client.principal)) is not None:
-            self._rules.count(ApiKey.PRODUCE, denial is not UNKNOWN_ID)
+            self._rules.denials.record(ApiKey.PRODUCE, [denial], self._client)
         return denial

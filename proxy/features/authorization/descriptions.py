@@ -6,7 +6,7 @@ which might create them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -59,13 +59,15 @@ class DescribedTopics(MessageStage):
 class DescribedTopicsRun(MessageRun):
     """One Metadata request and its response, of whose topics none becomes an object: there may be 10,000."""
 
-    __slots__ = ("_client", "_denied", "_named_bytes", "_rules", "_version")
+    __slots__ = ("_client", "_denied", "_hidden", "_named_bytes", "_names_ids", "_rules", "_version")
 
     def __init__(self, rules: Rules, version: int, client: Client) -> None:
         self._rules = rules
         self._version = version
         self._client = client
         self._denied: list[str] = []  # that the client has named
+        self._hidden: list[Rejection] = []  # topics of the response that it has named by their ids
+        self._names_ids = False
         self._named_bytes = 0  # at most, in the names of these
 
     @property
@@ -75,7 +77,9 @@ class DescribedTopicsRun(MessageRun):
     def request(self, request: OpenMessage) -> Steps[None]:
         message = yield from request.read(MetadataRequest)
         topics = message.topics or ()
-        kept = yield from offload(partial(self._kept, topics), request.elements)
+        self._names_ids = any(not topic.name for topic in topics)
+        kept, denied = yield from offload(partial(self._kept, topics), request.elements)
+        self._rules.denials.record(ApiKey.METADATA, denied, self._client)
         if self._denied:
             self._named_bytes = request.size
             if not kept and not self._version:  # where no topics stand for all
@@ -86,12 +90,15 @@ class DescribedTopicsRun(MessageRun):
         frame = yield from response.frame()
         visible, is_small = partial(self._visible, frame), len(frame) + self._named_bytes <= MAX_INLINE_FRAME
         response.replace_frame(visible() if is_small else (yield Work(visible, is_light=True)))
+        self._rules.denials.record(ApiKey.METADATA, self._hidden, self._client)
 
-    def _kept(self, topics: Iterable[MetadataRequestTopic]) -> tuple[MetadataRequestTopic, ...]:
-        """The topics that may be described; the names of the others are noted."""
-        allowed = [(topic, not topic.name or self._is_allowed(topic.name)) for topic in topics]
-        self._denied = [topic.name for topic, is_allowed in allowed if topic.name and not is_allowed]
-        return tuple(topic for topic, is_allowed in allowed if is_allowed)
+    def _kept(
+        self, topics: Iterable[MetadataRequestTopic]
+    ) -> tuple[tuple[MetadataRequestTopic, ...], Sequence[Rejection]]:
+        """The topics that may be described, and why the others may not, whose names are noted."""
+        checked = [(topic, self._check(topic.name) if topic.name else None) for topic in topics]
+        self._denied = [topic.name for topic, why in checked if topic.name and why is not None]
+        return tuple(one for one, why in checked if why is None), [why for _, why in checked if why is not None]
 
     def _visible(self, frame: bytes) -> bytes:
         """The response without the topics that the client may not describe, and with those that it has named."""
@@ -103,7 +110,7 @@ class DescribedTopicsRun(MessageRun):
         removed, count, end = list[tuple[int, int, bytes]](), 0, first
         for at, (start, end) in enumerate(spans, 1):
             name = name_of(frame, to_name(frame, start))[0]
-            if name and (name == NO_TOPIC or not self._is_allowed(name)):
+            if name and (name == NO_TOPIC or self._hides(name)):
                 removed.append((start, end, b""))
             count = at
         if not removed and not self._denied:
@@ -117,8 +124,16 @@ class DescribedTopicsRun(MessageRun):
         added = [(end, end, encode(one, version)) for one in denied]
         return splice(frame, [(count_at, first, new_count), *removed, *added])
 
-    def _is_allowed(self, name: str) -> bool:
-        return self._rules.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)
+    def _check(self, name: str) -> Rejection | None:
+        return self._rules.check(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)
+
+    def _hides(self, name: str) -> bool:
+        """Whether the client may not see a topic; it is denied one that it has named, and not told of others."""
+        if self._rules.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal):
+            return False
+        if self._names_ids and (why := self._check(name)) is not None:
+            self._hidden.append(why)
+        return True
 
 
 class DescribedOffsets(MessageStage):
@@ -137,6 +152,7 @@ class _Denied:
 
     groups: list[offset_fetch.OffsetFetchResponseGroup] = field(default_factory=list)
     topics: dict[str, list[Struct]] = field(default_factory=dict)  # by group
+    why: list[Rejection] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.groups or any(self.topics.values()))
@@ -165,8 +181,7 @@ class DescribedOffsetsRun(MessageRun):
         if self._version >= _IDS_FROM:
             yield from resolve((yield from offload(partial(_topic_ids, groups), request.elements)), self._rules.name_of)
         kept = yield from offload(partial(self._kept, groups), request.elements)
-        denied = len(self._denied.groups) + sum(map(len, self._denied.topics.values()))
-        self._rules.count(ApiKey.OFFSET_FETCH, denied)
+        self._rules.denials.record(ApiKey.OFFSET_FETCH, self._denied.why, self._client)
         if not kept:
             return self._rejection(groups)
         if self._denied:
@@ -193,7 +208,9 @@ class DescribedOffsetsRun(MessageRun):
         return [self._without_denied(group) for group in groups if self._may_see(group.group_id)]
 
     def _check(self, need: Any) -> Rejection | None:
-        return self._rules.check(ApiKey.OFFSET_FETCH, need, self._client.principal)
+        if (why := self._rules.check(ApiKey.OFFSET_FETCH, need, self._client.principal)) is not None:
+            self._denied.why.append(why)
+        return why
 
     def _may_see(self, group: str) -> bool:
         why = self._check(on_group(Operation.DESCRIBE, group))

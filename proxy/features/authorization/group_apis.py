@@ -42,6 +42,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
     Elements,
     Need,
+    Sight,
     on_cluster,
     on_group,
     on_topic,
@@ -327,7 +328,6 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
 HIDDEN = Rejection(
     ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the group has topics that the client is not authorized to describe"
 )
-Allows = Callable[[Need], bool]
 
 
 def _reject_group_with_message(result: Callable[..., Struct], group: str, why: Rejection) -> Struct:
@@ -342,10 +342,10 @@ def _assigned(group: Any) -> Iterable[str]:
 
 
 def _shown_group(
-    result: type[Struct], topics_of: Callable[[Any], Iterable[str]], group: Any, request: Any, allows: Allows
+    result: type[Struct], topics_of: Callable[[Any], Iterable[str]], group: Any, request: Any, allows: Sight
 ) -> Any:
     """Kafka hides a group for one topic that the client may not describe."""
-    if all(allows(on_topic(Operation.DESCRIBE, name)) for name in set(topics_of(group))):
+    if all(allows.asked(on_topic(Operation.DESCRIBE, name)) for name in sorted(set(topics_of(group)))):
         return group
     return _reject_group_with_message(result, group.group_id, HIDDEN)
 
@@ -353,16 +353,17 @@ def _shown_group(
 def _with_shown_offsets(
     group: describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup,
     request: describe_share_group_offsets.DescribeShareGroupOffsetsRequest,
-    allows: Allows,
+    allows: Sight,
 ) -> describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup:
     """Topics that the request names get an error, others are omitted."""
     named = {
         one.topic_name for asked in request.groups if asked.group_id == group.group_id for one in asked.topics or ()
     }
     topics = (
-        one if allows(on_topic(Operation.DESCRIBE, one.topic_name)) else _without_offsets(one)
+        one if allows.asked(need) else _without_offsets(one)
         for one in group.topics
-        if one.topic_name in named or allows(on_topic(Operation.DESCRIBE, one.topic_name))
+        for need in [on_topic(Operation.DESCRIBE, one.topic_name)]
+        if one.topic_name in named or allows(need)
     )
     return replace_fields(group, topics=tuple(topics))
 

@@ -35,9 +35,9 @@ class CheckStreamsRun(CheckRun):
             return answer
         asked = yield from request.read(StreamsGroupHeartbeatRequest)
         names = sorted(internal_topics(asked.topology))
-        if not names or self._allows(on_cluster(Operation.CREATE)):
-            return None
         principal = self._client.principal
+        if not names or self._rules.allows(self._key, on_cluster(Operation.CREATE), principal):
+            return None
         denied = {
             name: why
             for name in names
@@ -48,6 +48,6 @@ class CheckStreamsRun(CheckRun):
         existing = yield TopicIds(tuple(denied))
         for name, why in denied.items():
             if name not in (existing or {}):
-                self._rules.count(self._key, 1)
+                self._rules.denials.record(self._key, [why], self._client)
                 return self._api.refusal(asked, why)
         return None

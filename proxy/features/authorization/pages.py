@@ -77,7 +77,9 @@ class CheckPagesRun(CheckRun):
         return (yield from offload(decode, len(frame) // ELEMENT_BYTES)).message
 
     def _may_see(self, topic: str | None) -> bool:
-        return topic is not None and self._allows(on_topic(Operation.DESCRIBE, topic))
+        return topic is not None and self._rules.allows(
+            self._key, on_topic(Operation.DESCRIBE, topic), self._client.principal
+        )
 
 
 class _Page:

@@ -4,7 +4,7 @@ not allowed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
     Elements,
     Need,
+    Sight,
     on_cluster,
     on_group,
     on_topic,
@@ -97,7 +98,7 @@ def _reject_state(transactional_id: str, why: Rejection) -> Struct:
 
 
 def _with_shown_topics(
-    state: describe_transactions.TransactionState, request: Any, allows: Callable[[Need], bool]
+    state: describe_transactions.TransactionState, request: Any, allows: Sight
 ) -> describe_transactions.TransactionState:
     topics = tuple(one for one in state.topics if allows(on_topic(Operation.DESCRIBE, one.topic)))
     return replace_fields(state, topics=topics)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
 from typing import Any
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Interceptor as InterceptorContract
 from kafka_sidecar.interceptors.guard import Guard, Limits, Place, Report, has_override
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
@@ -84,12 +84,21 @@ def hooks_of(guard: Guard) -> Iterable[str]:
 def _describe(settings: InterceptorSettings, guard: Guard, topic: str) -> dict[str, Any]:
     one = guard.interceptor
     own = getattr(one, "settings", None)
-    values = own.model_dump(mode="json", fallback=str) if isinstance(own, Settings) else dict(settings.settings)
+    values = (
+        own.model_dump(mode="json", fallback=str, exclude_none=True)
+        if isinstance(own, Settings)
+        else dict(settings.settings)
+    )
     return {
         "name": guard.name,
         "class": f"{type(one).__module__}:{type(one).__qualname__}",
-        "source": next(f"topics: {name}" for name in guard.topics if fnmatchcase(topic, name)),
+        "source": next(f"topics: {name}" for name in guard.topics if matches(topic, [name])),
         "hooks": list(hooks_of(guard)),
         "disabled": guard.is_disabled,
         "settings": hide_secrets(values),
     }
+
+
+def _values(settings: Settings) -> dict[str, Any]:
+    """Those that have a value."""
+    return settings.model_dump(mode="json", fallback=str, exclude_none=True)

@@ -54,7 +54,7 @@ class InterceptionStats(Report):
         yield from families.values()
 
     def failed(self, interceptor: str, hook: str, error: BaseException, place: Place | None = None) -> None:
-        if (suppressed := self._lines.due((interceptor, hook, type(error).__name__))) is not None:
+        if (suppressed := self._lines.due(("interceptor failed", interceptor, hook, type(error).__name__))) is not None:
             log.warning(
                 "interceptor failed",
                 exc_info=redact_error(error),
@@ -68,7 +68,7 @@ class InterceptionStats(Report):
             )
 
     def slow(self, interceptor: str, hook: str, seconds: float, place: Place | None = None) -> None:
-        if (suppressed := self._lines.due((interceptor, hook, "(slow)"))) is not None:
+        if (suppressed := self._lines.due(("interceptor over budget", interceptor, hook))) is not None:
             log.warning(
                 "interceptor over budget",
                 extra={
@@ -90,7 +90,7 @@ class InterceptionStats(Report):
     def skipped(self, api: str, reason: str, topic: str) -> None:
         """A batch of a topic with interceptors is forwarded unchanged, or withheld with all that follows."""
         self.batches[api, reason] += 1
-        if (suppressed := self._lines.due((api, reason))) is not None:
+        if (suppressed := self._lines.due(("batch not intercepted", api, reason))) is not None:
             log.warning(
                 "batch not intercepted",
                 extra={"api": api, "reason": reason, "topic": topic, "suppressed": suppressed},
@@ -99,7 +99,7 @@ class InterceptionStats(Report):
     def hidden(self, api: str, reason: str, topic: str) -> None:
         """A batch that cannot be intercepted is hidden from consumers."""
         self.batches[api, f"hidden_{reason}"] += 1
-        if (suppressed := self._lines.due((api, reason))) is not None:
+        if (suppressed := self._lines.due(("unreadable batch hidden", api, reason))) is not None:
             log.warning(
                 "unreadable batch hidden",
                 extra={"api": api, "reason": reason, "topic": topic, "suppressed": suppressed},

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.large_messages.serializers import DESERIALIZERS, SERIALIZERS, SegmentSerializer
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
@@ -40,7 +40,7 @@ class Topics:
             return None  # brokers reject it
         if len(self._found) >= MAX_CACHED_TOPICS:
             self._found.clear()
-        matching = (settings for name, settings in self._entries if fnmatchcase(topic, name))
+        matching = (settings for name, settings in self._entries if matches(topic, [name]))
         found = next(matching, None) if is_topic_name(topic) else None  # brokers reject other names
         self._found[topic] = found
         return found

@@ -56,7 +56,7 @@ class LargeMessageStats:
 
     def refused(self, topic: str, reason: str, detail: str) -> None:
         self.split[reason] += 1
-        if (suppressed := self.lines.due(("refused", topic, reason))) is not None:
+        if (suppressed := self.lines.due(("large message rejected", topic, reason))) is not None:
             log.warning(
                 "large message rejected",
                 extra={"topic": topic, "reason": reason, "detail": detail, "suppressed": suppressed},
@@ -127,7 +127,7 @@ class AssemblyStats:
     def deleted(self, topic: str, partition: int, offset: int, result: str, error_code: int) -> None:
         """A client has asked to delete what is before an offset. ``error_code``: nothing was, because of it."""
         self.deletions[result] += 1
-        if error_code and (suppressed := self.lines.due(("deletion", topic))) is not None:
+        if error_code and (suppressed := self.lines.due(("records not deleted", topic))) is not None:
             log.warning(
                 "records not deleted, they may be segments of large messages",
                 extra={
@@ -196,7 +196,7 @@ class PartitionReport(Report):
         if message_id is not None:
             self._complete(message_id, offset, offset)
         self._stats.dropped[reason] += 1
-        if (suppressed := self._stats.lines.due((reason, self._name))) is not None:
+        if (suppressed := self._stats.lines.due(("large message not assembled", reason, self._name))) is not None:
             log.warning(
                 "large message not assembled",
                 extra={

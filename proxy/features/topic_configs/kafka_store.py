@@ -136,7 +136,7 @@ class KafkaStore:
                 await self._read(clients, reader)
             except LogLostError as error:
                 self._lost = str(error)
-                if (suppressed := self._lines.due((self._lost,))) is not None:
+                if (suppressed := self._lines.due(("topic configs lost", self._lost))) is not None:
                     log.error("topic configs lost", extra={"detail": self._lost, "suppressed": suppressed or None})
             except clients.failures as error:
                 self._failure = str(error) or repr(error)

@@ -9,12 +9,12 @@ import json
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from kafka_sidecar.codec.topic_names import is_topic_name
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
@@ -100,7 +100,7 @@ class Rules:
 
     def why_none(self, topic: str) -> str:
         """Why a topic has no policy, for a person."""
-        rule = next((rule for rule in self.topics if fnmatchcase(topic, rule.name)), None)
+        rule = next((rule for rule in self.topics if matches(topic, [rule.name])), None)
         if rule is None:
             return "no entry of topics: matches its name"
         return f"topics: {rule.name} has " + ("mode off" if rule.mode == "off" else "no policy")
@@ -124,7 +124,7 @@ class Rules:
         return found
 
     def _find(self, topic: str, text: str | None) -> Applied | MisconfiguredError | None:
-        rule = next((rule for rule in self.topics if fnmatchcase(topic, rule.name)), None)
+        rule = next((rule for rule in self.topics if matches(topic, [rule.name])), None)
         source = "the topic's config"
         if text is None and rule is not None:
             text, source = rule.policy, f"topics: {rule.name}"
@@ -161,7 +161,11 @@ def hash_of(value: object) -> str:
 def describe_rule(rule: Rule) -> dict[str, Any]:
     """One policy of a topic. Built-in policies have all their settings, others those that they were given."""
     own = getattr(rule.policy, "settings", None)
-    settings = own.model_dump(mode="json", fallback=str) if isinstance(own, Settings) else dict(rule.settings)
+    settings = (
+        own.model_dump(mode="json", fallback=str, exclude_none=True)
+        if isinstance(own, Settings)
+        else dict(rule.settings)
+    )
     return {
         "name": rule.name,
         "class": f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}",
@@ -179,3 +183,8 @@ def parts_read(hints: Hints) -> str:
     parts += ["headers"] if hints.access_headers else []
     parts += ["sizes and timestamps"] if hints.access_metadata else []
     return ", ".join(parts) or "the batch header only, without decompression"
+
+
+def _values(settings: Settings) -> dict[str, Any]:
+    """Those that have a value."""
+    return settings.model_dump(mode="json", fallback=str, exclude_none=True)

@@ -115,7 +115,7 @@ class ValidationStats:
     ) -> None:
         """As `failed`; mode "open": the policy is configured with on_error: open."""
         self.failures[policy, mode] += 1
-        kind = ("", policy, type(error).__name__)
+        kind = ("policy failed", policy, type(error).__name__)
         if (suppressed := self._lines.due(kind)) is not None:
             log.error(
                 "policy failed",
@@ -162,9 +162,10 @@ class ValidationStats:
         self.rejections[key] += count
 
     def _log(self, batch: RejectedBatch) -> None:
-        if (suppressed := self._lines.due((batch.topic, batch.policy, batch.reason, batch.mode))) is not None:
+        message = "records rejected" if batch.mode == "enforce" else "records would be rejected"
+        if (suppressed := self._lines.due((message, batch.topic, batch.policy, batch.reason))) is not None:
             log.warning(
-                "records rejected",
+                message,
                 extra={
                     "rejection": batch.id,
                     "topic": batch.topic,

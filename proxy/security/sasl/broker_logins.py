@@ -7,11 +7,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from fnmatch import fnmatchcase
 from typing import Protocol, cast, runtime_checkable
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import LENGTH
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError, log_in
@@ -172,7 +172,7 @@ class BrokerLoginsByPrincipal:
         """For a connection of this client; None: it logs in itself, if anybody does."""
         if principal is not None:
             for patterns, logins in self._entries:
-                if any(fnmatchcase(principal, pattern) for pattern in patterns):
+                if matches(principal, patterns):
                     return logins
         return self._own
 

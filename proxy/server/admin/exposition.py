@@ -96,7 +96,9 @@ def all_families(metrics: Metrics) -> Iterator[Family]:
     yield counter("broker_connect_failures", "Failed attempts to connect to a broker", m.connect_failures, "cause")
     yield counter("client_logins", "Logins of clients to the sidecar", m.client_logins, "result")
     yield counter("broker_logins", "Logins of the sidecar at brokers", m.broker_logins, "result")
-    yield counter("denials", "Resources of requests that clients may not use", m.denied, "api_key")
+    yield counter(
+        "denials", "Resources of requests that clients may not use", m.denied, "api_key", "operation", "resource_type"
+    )
     delay = Durations(m.loop_delay, m.loop_delay_s)
     yield histogram("event_loop_delay_seconds", "How late a timer of the event loop fired", delay)
     yield gauge("broker_listeners", "Brokers with an open listener", m.broker_listeners)

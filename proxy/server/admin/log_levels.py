@@ -53,24 +53,32 @@ class LogLevels:
     def change(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Set the level of a logger and of those below it. Raises LevelError."""
         name, level, for_s = _read(query)
+        limit = f" for {for_s:g} s" if level != DEFAULT else ""
+        is_written = log.isEnabledFor(logging.WARNING)
+        if is_written:  # before: nothing may be written after it
+            _log_change(f"{name}: {level}{limit}")
         self._restore(name)
         if level != DEFAULT:
             logger, until = _logger(name), time.time() + for_s
             expiry = asyncio.get_running_loop().call_later(for_s, self._expire, name)
             self._changed[name] = _Changed(logger.level, until, expiry)
             logger.setLevel(level.upper())
-        limit = f" for {for_s:g} s" if level != DEFAULT else ""
-        log.info("log level changed", extra={"detail": f"{name}: {level}{limit}"})
+        if not is_written:
+            _log_change(f"{name}: {level}{limit}")
         return self.show()
 
     def _expire(self, name: str) -> None:
         self._restore(name)
-        log.info("log level changed", extra={"detail": f"{name}: as it was"})
+        _log_change(f"{name}: as it was")
 
     def _restore(self, name: str) -> None:
         if (one := self._changed.pop(name, None)) is not None:
             one.expiry.cancel()
             _logger(name).setLevel(one.before)
+
+
+def _log_change(what: str) -> None:
+    log.warning("log level changed", extra={"detail": what})
 
 
 def _read(query: Mapping[str, str]) -> tuple[str, str, float]:

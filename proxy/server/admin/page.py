@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from typing import Protocol
 
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.types import host_port
 
@@ -52,7 +52,7 @@ def is_host_allowed(host: str, config: Config) -> bool:
     except ValueError:
         listen = host_port(config.admin.listen)[0] if config.admin.listen else "localhost"
         allowed = ["localhost", listen, config.advertised_host, *config.admin.allowed_hosts]
-        return any(fnmatchcase(name, pattern.lower()) for pattern in allowed)
+        return matches(name, [pattern.lower() for pattern in allowed])
     return True
 
 

@@ -6,6 +6,7 @@ Connections and topics are listed as JSON: with the last requests of one, and wi
 from __future__ import annotations
 
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from heapq import nlargest
 from operator import attrgetter
@@ -160,7 +161,7 @@ def describe_topic(server: Server, name: str) -> dict[str, Any]:
     topic_id = server.topics.id_of(name)
     return {
         "topic": name,
-        "topic_id": topic_id.hex() if topic_id != NO_ID else None,
+        "topic_id": urlsafe_b64encode(topic_id).rstrip(b"=").decode() if topic_id != NO_ID else None,
         "validation": _validation(server, name, topic_id),
         "interceptors": _interceptors(server, name),
     }

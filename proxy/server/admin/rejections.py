@@ -1,8 +1,11 @@
-"""Rejected batches as JSON: the list, and all that is known of one (design D12)."""
+"""Rejected batches, and what rules deny, as JSON: the list, and all that is known of one (design D12)."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.proxy.server.server import Server
@@ -10,10 +13,16 @@ from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader
+    from kafka_sidecar.proxy.features.authorization.denials import Denial
     from kafka_sidecar.proxy.features.validation.rejections import RecentRejections, RejectedBatch
     from kafka_sidecar.proxy.features.validation.rules import Applied
 
 MAX_LISTED = 100
+BY_RULES = "(rules)"  # in place of a policy
+REMEDY_OF_DENIAL = (
+    "If the client should be allowed this, add a rule to authorization.rules with this principal, operation and name. "
+    "If not, look at what the client does: it may use another topic, group or user than it was given."
+)
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 BY_POLICY = (
     "Correct what the application sends: `records` has index and violation of the first rejected records, and "
@@ -33,13 +42,19 @@ REMEDIES = {
 
 
 def list_rejections(server: Server) -> dict[str, Any]:
-    """The last rejected batches, newest first."""
-    recent = _recent(server)
-    return {"rejections": [_summary(batch) for batch in recent.newest(MAX_LISTED)] if recent is not None else []}
+    """The last rejected batches and denials, newest first."""
+    recent, denials = _recent(server), server.features.denials
+    batches = recent.newest(MAX_LISTED) if recent is not None else ()
+    denied = denials.newest(MAX_LISTED) if denials is not None else ()
+    found = merge(map(_summary, batches), map(_summary_of_denial, denied), key=itemgetter("timestamp"), reverse=True)
+    return {"rejections": list(islice(found, MAX_LISTED))}
 
 
 def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | None:
-    """All that is known of one rejected batch; None if it is not known."""
+    """All that is known of one rejected batch or denial; None if it is not known."""
+    denials = server.features.denials
+    if denials is not None and (denial := denials.find(rejection_id)) is not None:
+        return _explain_denial(denial)
     recent = _recent(server)
     batch = recent.find(rejection_id) if recent is not None else None
     if batch is None:
@@ -61,12 +76,14 @@ def why_unknown(server: Server, rejection_id: str) -> str:
     """Why nothing is known of an id."""
     from kafka_sidecar.proxy.features.validation.rejections import MAX_RECENT
 
-    recent = _recent(server)
-    if recent is None:
-        return "this sidecar validates nothing"
-    if rejection_id.startswith(f"{recent.prefix}-"):
-        return f"only the last {MAX_RECENT} rejected batches are stored, and this one is older"
-    return f"it is not from this process, whose ids begin with {recent.prefix}-: another sidecar's, or before a restart"
+    recent, denials = _recent(server), server.features.denials
+    prefixes = [f"{one.prefix}-" for one in (recent, denials) if one is not None]
+    if not prefixes:
+        return "this sidecar validates nothing and denies nothing"
+    if rejection_id.startswith(tuple(prefixes)):
+        return f"only the last {MAX_RECENT} rejected batches, and as many denials, are stored, and this one is older"
+    own = " or ".join(prefixes)
+    return f"it is not from this process, whose ids begin with {own}: another sidecar's, or before a restart"
 
 
 def _recent(server: Server) -> RecentRejections | None:
@@ -88,6 +105,55 @@ def _summary(batch: RejectedBatch) -> dict[str, Any]:
         "rejected_records": batch.rejected_records,
         "session": batch.origin.sender.session,
         "client_id": batch.origin.sender.client_id,
+    }
+
+
+def _summary_of_denial(denial: Denial) -> dict[str, Any]:
+    """With the keys of a rejected batch, and its own."""
+    return {
+        "id": denial.id,
+        "timestamp": timestamp(denial.at),
+        "topic": denial.resource if denial.resource_type == "topic" else None,
+        "partition": None,
+        "mode": "enforce",
+        "policy": BY_RULES,
+        "reason": "denied",
+        "message": denial.message,
+        "index": -1,
+        "rejected_records": 0,
+        "session": denial.session,
+        "client_id": denial.client_id,
+        "denial": {
+            "principal": denial.principal,
+            "operation": denial.operation,
+            "resource_type": denial.resource_type,
+            "resource": denial.resource,
+            "api": denial.api,
+            "times": denial.times,
+            "since": timestamp(denial.since),
+        },
+    }
+
+
+def _explain_denial(denial: Denial) -> dict[str, Any]:
+    summary = _summary_of_denial(denial)
+    shown = ("id", "timestamp", "topic", "partition", "mode")
+    return {
+        **{name: summary[name] for name in shown},
+        "outcome": "denied",
+        **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
+        "records": [],
+        "client": {
+            "session": denial.session,
+            "client": denial.client,
+            "client_id": denial.client_id,
+            "client_software": denial.client_software,
+            "principal": denial.principal,
+        },
+        "batch": None,
+        "configuration": None,
+        "denial": summary["denial"],
+        "remedy": REMEDY_OF_DENIAL,
     }
 
 

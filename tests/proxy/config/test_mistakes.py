@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import find_dead_entries
@@ -134,7 +135,7 @@ def test_class_paths_are_relative_to_the_file(given_path: str, tmp_path: Path, m
         (["orders-eu", "orders*", "payments"], []),
         (["?", "*"], []),
         (["a*b", "a*"], []),
-        (["[ab]", "a"], []),
+        (["[ab]", "a", "[*", "[b]"], [3]),
     ],
 )
 def test_an_entry_that_an_earlier_one_covers_is_a_mistake(names: list[str], dead: list[int]) -> None:
@@ -147,5 +148,82 @@ SYMBOLS = st.text("ab*?", min_size=1, max_size=4)
 @given(st.lists(SYMBOLS, max_size=4), st.text("ab", max_size=6))
 def test_no_topic_has_an_entry_that_is_reported_as_never_applying(names: list[str], topic: str) -> None:
     dead = {mistake.location[1] for mistake in find_dead_entries(names)}
-    first = next((index for index, name in enumerate(names) if fnmatchcase(topic, name)), None)
+    first = next((index for index, name in enumerate(names) if matches(topic, [name])), None)
     assert first not in dead
+
+
+NO_TOPICS = ("^orders-[0-9]+$", "orders,payments", "orders-{eu,us}", "x y", "orders/*", "öre", "..", "a" * 250, "o\n")
+TOPIC_SETTINGS = (
+    "topics: [{{name: {}, policy: json}}]",
+    "interceptors: [{{type: latency, topics: [{}]}}]",
+    "large_messages: {{topics: [{{name: {}}}]}}",
+    "audit: {{topic: audit, topics: [{}]}}",
+    "audit: {{topic: audit, exclude_topics: [{}]}}",
+    "authorization: {{rules: [{{topics: [{}]}}]}}",
+)
+
+
+@pytest.mark.parametrize("setting", TOPIC_SETTINGS)
+@pytest.mark.parametrize("pattern", NO_TOPICS)
+def test_a_pattern_that_no_topic_can_match_is_a_mistake_in_every_setting(
+    setting: str, pattern: str, tmp_path: Path
+) -> None:
+    (line,) = lines_of(tmp_path, f"bootstrap_servers: a:1\n{setting.format(json.dumps(pattern))}")
+    assert line.startswith("sidecar.yaml:2: ")
+    assert "no topic can match" in line
+    assert "*" in line
+
+
+@pytest.mark.parametrize("setting", TOPIC_SETTINGS)
+@pytest.mark.parametrize("pattern", ["*", "orders.*", "?" * 249, "__*", "A_b-c.9", "*" * 300])
+def test_a_pattern_that_some_topic_can_match_is_valid(setting: str, pattern: str, tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text(f"bootstrap_servers: a:1\n{setting.format(json.dumps(pattern))}")
+    load(path, {}, {})
+
+
+PRINCIPAL_SETTINGS = (
+    "authorization: {{rules: [{{topics: [a], principals: [{}]}}]}}",
+    "authorization: {{super_users: [{}]}}",
+    "brokers: {{logins: [{{principals: [{}], mechanism: PLAIN, username: a, password_file: p}}]}}",
+)
+
+
+@pytest.mark.parametrize("setting", PRINCIPAL_SETTINGS)
+@pytest.mark.parametrize(
+    ("principal", "remedy"),
+    [
+        ("alice", "did you mean 'User:alice'?"),
+        ("user:alice", "did you mean 'User:alice'?"),
+        ("Group:admins", "principals are users"),
+        ("alice*", "did you mean 'User:alice*'?"),
+    ],
+)
+def test_a_principal_that_no_client_can_be_is_a_mistake(
+    setting: str, principal: str, remedy: str, tmp_path: Path
+) -> None:
+    (tmp_path / "p").write_text("secret")
+    (line, *_) = lines_of(tmp_path, f"bootstrap_servers: a:1\n{setting.format(json.dumps(principal))}")
+    assert "no client can be" in line
+    assert remedy in line
+
+
+@pytest.mark.parametrize("principal", ["User:alice", "User:*", "*", "Us*", "*alice", "????:a", "User:CN=app [prod]"])
+def test_a_principal_that_a_client_can_be_is_valid(principal: str, tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text(f"bootstrap_servers: a:1\n{PRINCIPAL_SETTINGS[0].format(json.dumps(principal))}")
+    load(path, {}, {})
+
+
+def test_super_users_are_no_patterns(tmp_path: Path) -> None:
+    (line,) = lines_of(tmp_path, "bootstrap_servers: a:1\nauthorization: {super_users: ['User:*']}")
+    assert "add a rule for User:*" in line
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_validate_and_run_refuse_the_same_pattern(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text("bootstrap_servers: a:1\ntopics: [{name: '*'}, {name: 'a,b', policy: json}]")
+    result = CliRunner().invoke(app, [command, *([] if command == "validate" else ["--config"]), str(path)])
+    assert result.exit_code == 2
+    assert result.output.count("topics (entry 2)") == 1, "the placeholder of an invalid entry is no entry"

@@ -25,8 +25,8 @@ async def test_the_end_of_a_connection_says_who_how_much_and_why() -> None:
         assert {name: value for name, value in keys.items() if name not in ("duration_s", "client")} == {
             "session": 1, "listener": "bootstrap", "client_id": "app", "client_software": None, "principal": None,
             "requests": 1, "responses": 1, "in_flight": 0, "bytes_from_client": len(ASKED),
-            "bytes_from_broker": len(answered), "cause": "drain", "detail": "the sidecar stops", "suppressed": None,
-            "last_requests": None,
+            "bytes_from_broker": len(answered), "cause": "drain", "reason": None, "detail": "the sidecar stops",
+            "suppressed": None, "last_requests": None,
         }  # fmt: skip
         assert keys["client"] == connection.peer
 

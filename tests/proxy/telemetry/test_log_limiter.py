@@ -11,7 +11,18 @@ import pytest
 
 from kafka_sidecar.interceptors.headers import Headers
 from kafka_sidecar.proxy.telemetry import log_limiter
-from kafka_sidecar.proxy.telemetry.log_limiter import BURST_S, HIDDEN_TEXT, LogLimiter, LogRate, Redacted, redact_error
+from kafka_sidecar.proxy.telemetry.log_limiter import (
+    BURST_S,
+    ERRORS_S,
+    HIDDEN_TEXT,
+    MAX_ERRORS,
+    ErrorPlaces,
+    LogLimiter,
+    LogRate,
+    Redacted,
+    redact_error,
+    write_held_back,
+)
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 Triple = tuple[type[BaseException], BaseException, TracebackType | None]
@@ -117,10 +128,70 @@ def test_the_next_line_has_the_number_of_suppressed_ones() -> None:
     assert "suppressed_in_all" in KEYS
 
 
-def test_errors_are_always_written() -> None:
+def test_errors_have_a_rate_for_each_place_in_the_code() -> None:
     log = Log(1)
-    assert log.written(100, logging.ERROR) == 100
-    assert log.written(1) == 0
+    assert log.written(BURST_S + 5) == BURST_S
+    assert log.written(2000, logging.ERROR) == MAX_ERRORS
+    other = record(logging.ERROR)
+    other.lineno = 7
+    assert log.rate.filter(other), "another place is not hidden by it"
+    log.now = ERRORS_S
+    assert log.written(2000, logging.ERROR) == MAX_ERRORS
+
+
+def test_errors_that_one_line_catches_have_the_rate_of_where_they_were_raised() -> None:
+    rate = LogRate(1, lambda: 0.0)
+
+    def crashed(error: type[Exception]) -> bool:
+        try:
+            if error is ValueError:
+                raise ValueError
+            raise KeyError
+        except (ValueError, KeyError) as caught:
+            line = record(logging.ERROR)
+            line.exc_info = (error, caught, caught.__traceback__)
+            return rate.filter(line)
+
+    assert sum(crashed(ValueError) for _ in range(100)) == MAX_ERRORS
+    assert crashed(KeyError)
+
+
+def test_the_places_of_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_limiter, "MAX_PLACES", 5)
+    places = ErrorPlaces(lambda: 0.0)
+    for number in range(50):
+        line = record(logging.ERROR)
+        line.lineno = number
+        places.allow(line)
+    assert len(places._lines) == 5
+
+
+def test_what_is_held_back_is_written_once_the_period_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    limiter = LogLimiter(10.0, lambda: now[0])
+    for _ in range(5):
+        limiter.due(("connection ended", "tls_handshake_failed", "not_tls"))
+    write_held_back()
+    assert held_back(caplog) == []
+    now[0] = 10.0
+    write_held_back()
+    write_held_back()
+    assert held_back(caplog) == [(4, "connection ended, tls_handshake_failed, not_tls")]
+    assert limiter.due(("connection ended", "tls_handshake_failed", "not_tls")) == 0
+
+
+def test_what_is_held_back_is_written_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    limiter = LogLimiter(10.0, lambda: 0.0)
+    for _ in range(3):
+        limiter.due(("a", "b"))
+    limiter.hold(7)
+    write_held_back(is_last=True)
+    assert held_back(caplog) == [(2, "a, b"), (7, "of many kinds")]
+
+
+def held_back(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    lines = [vars(line) for line in caplog.records if line.getMessage() == "lines held back"]
+    return [(line["suppressed"], line["detail"]) for line in lines]
 
 
 def test_suppressed_lines_are_counted() -> None:

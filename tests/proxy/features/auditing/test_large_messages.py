@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import os
+import time
 from collections import Counter
 from collections.abc import Mapping
 
@@ -32,7 +33,9 @@ from kafka_sidecar.proxy.exchanges.messages import MessageExchanges
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need as Needed
-from kafka_sidecar.proxy.features.authorization.checks import CheckFetch, Rules
+from kafka_sidecar.proxy.features.authorization.checks import Rules
+from kafka_sidecar.proxy.features.authorization.denials import Denials
+from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch
 from kafka_sidecar.proxy.features.authorization.topic_apis import TOPIC_APIS
 from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, ShareAssembleStage
@@ -172,7 +175,7 @@ def deny(key: int, need: Needed, principal: str | None) -> str | None:
     return "not for clients" if need.name == "kept" else None
 
 
-DENYING = CheckFetch(Rules(deny, NAMES.get, Counter()), ApiKey.FETCH, TOPIC_APIS[ApiKey.FETCH])
+DENYING = CheckFetch(Rules(deny, NAMES.get, Denials(Counter(), time.time)), ApiKey.FETCH, TOPIC_APIS[ApiKey.FETCH])
 
 
 def reads(log: Log, is_intercepted: bool, is_authorized: bool) -> tuple[Audited, Intercepting]:

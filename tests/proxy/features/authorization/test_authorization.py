@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -68,7 +67,7 @@ def test_a_denied_topic_alone_is_answered_here(key: ApiKey, version: int) -> Non
     step = site.exchange(key, version).request(request(key, version, "closed"))
     assert isinstance(step, Respond)
     assert list(errors(key, version, step.frame).values()) == [TOPIC_DENIED]
-    assert site.counts == {APIS[key].name: 1}
+    assert {api: count for (api, *_), count in site.denied.items()} == {APIS[key].name: 1}
 
 
 @pytest.mark.parametrize(("key", "version"), pairs(*NEW))
@@ -98,7 +97,7 @@ def test_a_denied_group_is_answered_here(key: ApiKey, version: int) -> None:
     assert (correlation_id, response.error_code) == (5, GROUP_DENIED)
     allowed = oracle.request_frame(oracle.request(key, version, group_id="open"), 5)
     assert site.exchange(key, version).request(allowed) is allowed
-    assert site.counts == {APIS[key].name: 1}
+    assert {api: count for (api, *_), count in site.denied.items()} == {APIS[key].name: 1}
 
 
 @pytest.mark.parametrize(("key", "version"), pairs(ApiKey.OFFSET_COMMIT))
@@ -279,7 +278,7 @@ def test_a_rule_for_the_cluster_lets_an_administrator_through() -> None:
     rule = AclRule(principals=["User:alice"], cluster=True, operations=["alter"])
     site = Site()
     site.rules = Authorization(
-        Acls(rules_of([rule]), allowed_by_default=False), None, dict[bytes, str]().get, site.counts
+        Acls(rules_of([rule]), allowed_by_default=False), None, dict[bytes, str]().get, site.denials
     )
     for key in (ApiKey.CREATE_ACLS, ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_ACLS):  # alter allows describe
         version = APIS[key].max_version
@@ -301,7 +300,7 @@ def test_configs_of_brokers_are_the_clusters_and_those_of_groups_the_groups() ->
 def test_a_rule_for_some_apis_leaves_the_others_alone() -> None:
     deny = AclRule(permission="deny", topics=["*"], apis=["DeleteTopics"])
     acls = Acls(rules_of([deny, AclRule(topics=["*"])]), allowed_by_default=False)
-    rules = Authorization(acls, None, dict[bytes, str]().get, Counter()).rules
+    rules = Authorization(acls, None, dict[bytes, str]().get, Site().denials).rules
     need = on_topic(Operation.DELETE, "orders")
     assert rules.check(ApiKey.DELETE_TOPICS, need, "User:alice") is not None
     assert rules.check(ApiKey.DELETE_RECORDS, need, "User:alice") is None
@@ -313,7 +312,7 @@ def test_a_client_that_has_not_logged_in_has_no_rights_of_another() -> None:
 
 
 def test_without_rules_only_the_protected_topic_is_denied() -> None:
-    rules = Authorization(None, "kept", dict[bytes, str]().get, Counter())
+    rules = Authorization(None, "kept", dict[bytes, str]().get, Site().denials)
     assert rules.fetch is None
     assert rules.stages().keys() == CHANGING - {ApiKey.PRODUCE}
     assert rules.rules.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "kept"), "User:alice") is not None

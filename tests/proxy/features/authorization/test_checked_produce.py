@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pytest
@@ -24,11 +25,12 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
 from kafka_sidecar.proxy.features.authorization.checks import CheckProduce, Rules
+from kafka_sidecar.proxy.features.authorization.denials import Denials
 from kafka_sidecar.proxy.relay.exchange import Last, Pass, Respond, TopicNames
 
 DENIED, WHY = "kept", "kept is not for clients"
 AUTHORIZATION_FAILED = 29
-COUNTS: Counter[str] = Counter()
+COUNTS: Counter[tuple[str, str, str]] = Counter()
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
 
@@ -45,7 +47,7 @@ def exchanges(names: dict[bytes, str]) -> ProduceExchanges:
         assert key == ApiKey.PRODUCE
         return WHY if need.name == DENIED else None
 
-    return ProduceExchanges([], names.get, guard=CheckProduce(Rules(explain, names.get, COUNTS)))
+    return ProduceExchanges([], names.get, guard=CheckProduce(Rules(explain, names.get, Denials(COUNTS, time.time))))
 
 
 def begin(exchanges: ProduceExchanges, version: int, frame: bytes) -> Driven | None:
@@ -79,7 +81,7 @@ def test_records_for_a_denied_topic_alone_are_answered_here(exchanges: ProduceEx
         (topic,) = read(version, step.frame).responses
         assert {one.error_message for one in topic.partition_responses} == {WHY}
         assert all(not one.record_errors for one in topic.partition_responses)
-    assert COUNTS == {"Produce": 1}
+    assert COUNTS == {("Produce", "write", "topic"): 1}
 
 
 @each_version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from support import oracle
+from support.authorization import by_api
 from support.client import FAKE_CLIENT
 from support.driven import Driven, driven
 from support.topic_configs import CORRELATION_ID, read_request, read_response
@@ -24,6 +26,7 @@ from kafka_sidecar.proxy.features.authorization import checks
 from kafka_sidecar.proxy.features.authorization.acls import Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
 from kafka_sidecar.proxy.features.authorization.checks import Check
+from kafka_sidecar.proxy.features.authorization.denials import Denials
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.relay.exchange import Client, Respond, RouteError, TopicNames
 
@@ -78,13 +81,13 @@ class Rules:
     """What is denied, and what is known of topics."""
 
     names: dict[bytes, str] = field(default_factory=lambda: {DENIED_ID: DENIED, ORDERS_ID: "orders"})
-    counts: Counter[str] = field(default_factory=Counter)
+    denied: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def exchange(self, key: int, version: int, *others: MessageStage) -> Driven:
         def explain(key: int, need: Need, principal: str | None) -> str | None:
             return WHY if need.name == DENIED and need.resource is Resource.TOPIC else None
 
-        check = Check(checks.Rules(explain, self.names.get, self.counts), key, TOPIC_APIS[key])
+        check = Check(checks.Rules(explain, self.names.get, Denials(self.denied, time.time)), key, TOPIC_APIS[key])
         found = driven(check, *others, version=version, client=FAKE_CLIENT)
         assert found is not None
         return found
@@ -115,7 +118,7 @@ def test_a_request_for_a_denied_topic_alone_is_answered_here(key: int, version: 
     step = rules.exchange(key, version).request(request(key, version, DENIED))
     assert isinstance(step, Respond)
     assert codes(key, version, step.frame) == {DENIED: AUTHORIZATION_FAILED}
-    assert rules.counts == {APIS[key].name: 1}
+    assert by_api(rules.denied) == {APIS[key].name: 1}
 
 
 @each_api
@@ -180,7 +183,7 @@ def test_an_id_that_no_broker_knows_is_not_forwarded() -> None:
     step = exchange.answer()
     assert isinstance(step, Respond)
     assert codes(ApiKey.DELETE_TOPICS, 6, step.frame) == {UNKNOWN_ID: UNKNOWN_TOPIC_ID}
-    assert rules.counts == {}
+    assert by_api(rules.denied) == {}
 
 
 def test_a_request_that_gives_neither_name_nor_id_is_the_brokers_to_reject() -> None:

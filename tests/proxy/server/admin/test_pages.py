@@ -144,7 +144,7 @@ async def test_known_and_configured_topics_are_listed_in_short() -> None:
         found = await get_json(port, "/topics")
         orders, payments = found["topics"]
         assert (found["known"], orders["topic"], orders["topic_id"]) == (2, "orders", None)
-        assert (payments["topic"], payments["topic_id"]) == ("payments", "07".rjust(32, "0"))
+        assert (payments["topic"], payments["topic_id"]) == ("payments", "AAAAAAAAAAAAAAAAAAAABw")
         assert payments["validation"]["source"] == "topics: pay*"
         assert payments["interceptors"] == ["tag"]
 

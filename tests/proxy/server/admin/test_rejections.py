@@ -8,12 +8,16 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from support.admin import get, get_json, pages
+from support import oracle
+from support.admin import command, get, get_json, pages
+from support.fake_broker import FakeBroker
 from support.in_process import connected, port_of
 from support.produce_requests import produce_request
 from support.rejecting import EXPLAIN, SECRET, guarded, produce, rejected, send
 
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.features.validation.rejections import MAX_RECENT
+from kafka_sidecar.proxy.server.server import Server
 
 
 async def test_the_last_rejected_batches_are_listed_newest_first_without_payloads() -> None:
@@ -35,7 +39,7 @@ async def test_the_last_rejected_batches_are_listed_newest_first_without_payload
 async def test_without_validation_no_rejected_batches_are_listed_and_none_is_known() -> None:
     async with pages("127.0.0.1:1") as (_, port):
         assert await get_json(port, "/rejections") == {"rejections": []}
-        assert b"validates nothing" in (await get(port, "/rejections/a-1"))[2]
+        assert b"validates nothing and denies nothing" in (await get(port, "/rejections/a-1"))[2]
 
 
 async def test_a_rejection_is_explained_by_the_id_that_its_client_got() -> None:
@@ -116,3 +120,45 @@ async def test_an_id_of_another_process_and_one_that_is_too_old_are_distinguishe
         assert (status, b"only the last 1000" in body) == (404, True)
         status, _, body = await get(port, "/rejections/zzzzzz-1")
         assert (status, b"before a restart" in body) == (404, True)
+
+
+DENY_ALL = {"authorization": {"default": "deny", "rules": [{"principals": ["User:alice"], "topics": ["orders"]}]}}
+
+
+async def deny_metadata(server: Server, client_id: str | None = None) -> None:
+    request = oracle.request(ApiKey.METADATA, 9, topics=[{"name": "secret-1"}])
+    async with connected(port_of(server)) as client:
+        await client.ask(oracle.request_frame(request, 5, client_id=client_id))
+
+
+async def test_what_rules_deny_is_listed_and_explained_as_a_rejected_batch_is() -> None:
+    async with FakeBroker(1) as broker, pages(broker, **DENY_ALL) as (server, port):
+        await deny_metadata(server)
+        await deny_metadata(server)
+        (listed,) = (await get_json(port, "/rejections"))["rejections"]
+        found = await get_json(port, f"/rejections/{listed['id']}")
+        metrics = (await get(port, "/metrics"))[2].decode()
+        printed = await command(port, "explain", listed["id"])
+        unknown = (await get(port, f"/rejections/{listed['id'][:7]}ffff"))[2]
+    assert (listed["topic"], listed["reason"], listed["policy"]) == ("secret-1", "denied", "(rules)")
+    denial = listed["denial"]
+    assert {name: denial[name] for name in ("principal", "operation", "resource_type", "resource", "api", "times")} == {
+        "principal": "User:ANONYMOUS", "operation": "describe", "resource_type": "topic", "resource": "secret-1",
+        "api": "Metadata", "times": 2,
+    }  # fmt: skip
+    assert (found["outcome"], found["client"]["client"]) == ("denied", "127.0.0.1")
+    assert 'denials_total{api_key="Metadata",operation="describe",resource_type="topic"} 2.0' in metrics
+    assert printed.exit_code == 0, printed.output
+    assert "User:ANONYMOUS, describe of topic secret-1 (Metadata, 2 times" in printed.output
+    assert "add a rule to authorization.rules" in printed.output
+    assert b"this one is older" in unknown
+
+
+async def test_the_command_prints_no_control_characters_of_what_a_client_calls_itself() -> None:
+    async with FakeBroker(1) as broker, pages(broker, **DENY_ALL) as (server, port):
+        await deny_metadata(server, "\x1b]0;title\x07\x1b[2J\nforged: line\r")
+        (listed,) = (await get_json(port, "/rejections"))["rejections"]
+        printed = await command(port, "explain", listed["id"])
+    assert printed.exit_code == 0, printed.output
+    assert not [char for char in printed.output if char != "\n" and not char.isprintable()]
+    assert not any(line.startswith("forged") for line in printed.output.splitlines())

@@ -1,0 +1,136 @@
+"""What clients were denied: counted, written as log lines, and the last of it stored for the admin port.
+
+Called in the event loop alone. Names that clients choose are cut, and nothing grows with their number.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from secrets import token_hex
+
+from kafka_sidecar.codec.apis import APIS
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, Rejection
+from kafka_sidecar.proxy.features.authorization.checked_apis import Need
+from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+
+log = logging.getLogger(__name__)
+
+MAX_RECENT = 1000  # denials that are stored
+MAX_NAMED = 20  # of one request that are stored and written; all are counted
+MAX_NAME_BYTES = 249  # of what clients choose
+LOG_INTERVAL_S = 10.0  # for one principal, operation and resource
+
+
+@dataclass(frozen=True, slots=True)
+class Denied(Rejection):
+    """A rejection by a rule; the need has a name, no id."""
+
+    need: Need
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """What one principal was denied in requests of one API, once or more often."""
+
+    id: str
+    api: str
+    operation: str
+    resource_type: str
+    resource: str
+    principal: str
+    message: str
+    since: float  # seconds since the epoch
+    at: float  # the last time
+    times: int
+    # Of the last time:
+    session: int
+    client: str | None  # its address
+    client_id: str | None
+    client_software: str | None
+
+
+Access = Callable[[int, Need, bool, Client], None]  # API, what was decided about, whether it was allowed, whose request
+
+
+class Denials:
+    """All denials of one process."""
+
+    def __init__(self, counts: Counter[tuple[str, str, str]], clock: Callable[[], float]) -> None:
+        self.prefix = token_hex(3)
+        self.report: Access | None = None  # besides
+        self._counts = counts  # by API, operation and type of resource
+        self._clock = clock
+        self._numbers = count(1)
+        self._recent: dict[tuple[str, ...], Denial] = {}  # the oldest first
+        self._lines = LogLimiter(LOG_INTERVAL_S, clock)
+
+    def record(self, key: int, rejected: Sequence[Rejection], client: Client) -> None:
+        """Rejected parts of a request of an API; those that no rule has rejected are none of ours."""
+        denied = [one for one in rejected if isinstance(one, Denied)]
+        for one in denied:
+            self._counts[APIS[key].name, str(one.need.operation), str(one.need.resource)] += 1
+        for one in denied[:MAX_NAMED]:
+            self._store(APIS[key].name, one, client)
+        if len(denied) > MAX_NAMED:
+            self._lines.hold(len(denied) - MAX_NAMED)
+        if (report := self.report) is not None:
+            for one in denied:
+                report(key, one.need, False, client)
+
+    def _store(self, api: str, one: Denied, client: Client) -> None:
+        who, name, now = _cut(client.principal or ANONYMOUS), _cut(str(one.need.name)), self._clock()
+        kind = (who, str(one.need.operation), str(one.need.resource), name)
+        known = self._recent.pop((*kind, api), None)
+        denial = Denial(
+            f"{self.prefix}-{next(self._numbers):x}", api, kind[1], kind[2], name, who, _cut(one.message), now, now, 1,
+            client.number, client.host, _cut_or_none(client.client_id), _cut_or_none(client.client_software),
+        )  # fmt: skip
+        if known is not None:
+            denial = replace(denial, id=known.id, since=known.since, times=known.times + 1)
+        elif len(self._recent) >= MAX_RECENT:
+            del self._recent[next(iter(self._recent))]
+        self._recent[*kind, api] = denial
+        if (suppressed := self._lines.due(("denied", *kind))) is not None:
+            _log(denial, suppressed)
+
+    def find(self, denial_id: str) -> Denial | None:
+        """The denial with this id, if it is one of the last."""
+        return next((one for one in self._recent.values() if one.id == denial_id), None)
+
+    def newest(self, number: int = MAX_RECENT) -> Iterable[Denial]:
+        """The last ones, newest first."""
+        return islice(reversed(self._recent.values()), number)
+
+
+def _log(denial: Denial, suppressed: int) -> None:
+    log.warning(
+        "denied",
+        extra={
+            "rejection": denial.id,
+            "principal": denial.principal,
+            "operation": denial.operation,
+            "resource_type": denial.resource_type,
+            "resource": denial.resource,
+            "api": denial.api,
+            "session": denial.session,
+            "client": denial.client,
+            "client_id": denial.client_id,
+            "suppressed": suppressed,
+        },
+    )
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text that a client has chosen."""
+    if len(text) <= MAX_NAME_BYTES // 4:
+        return text
+    return text.encode(errors="replace")[:MAX_NAME_BYTES].decode(errors="ignore")
+
+
+def _cut_or_none(text: str | None) -> str | None:
+    return None if text is None else _cut(text)
