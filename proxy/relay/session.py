@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from struct import Struct
 
-from kafka_sidecar.codec.errors import CodecError, TooManyError
+from kafka_sidecar.codec.errors import CodecError, TooManyError, bare
 from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.relay.acks import AcksMemo
@@ -208,7 +208,25 @@ class Session(Identity):
             if owner is not None and not isinstance(owner, OwnRequests):
                 works.append(owner.lost(why))
         works.append(self._request_driver.lost(why))
+        self._let_go()
         return [work for work in works if work is not None]
+
+    def _let_go(self) -> None:
+        """Of all that may hold a frame: the session itself is garbage in circles, which may take minutes to be found.
+
+        What a log line says of the connection's end stays: what waited for a response, by its header.
+        """
+        waiting = [
+            (route, waits if isinstance(waits, int) else waits[: RESPONSE.size], since, size, None, None)
+            for route, waits, since, size, owner, _ in self._waiting
+            if not isinstance(owner, OwnRequests)
+        ]
+        self._waiting.clear()
+        self._waiting.extend(waiting)
+        self._own_waiting, self._sought = 0, None
+        self.agenda.clear()
+        self.memo.clear()
+        self.gates, self.fetch_state = (), None
 
     def to_client(self) -> bytes:
         """Responses of our own whose turn has come."""
@@ -230,6 +248,7 @@ class Session(Identity):
         return frames
 
     def _fail(self, error: CodecError, cause: str) -> None:
+        bare(error)  # where it was raised it may be kept
         if isinstance(error, TooManyError):
             error = RouteError("too_many_partitions", f"{error} (limits.max_partitions)")
         if self.closing is None:

@@ -13,6 +13,7 @@ from functools import partial
 from ssl import SSLError
 from typing import Any, Protocol, TypeVar
 
+from kafka_sidecar.codec.errors import bare
 from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.proxy.relay.exchange import Closing, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
@@ -317,6 +318,7 @@ class Connection:
     def broke(self, error: BaseException) -> None:
         log.error("session crashed: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
+        bare(error)
 
     @property
     def client_has_gone(self) -> bool:
@@ -352,6 +354,9 @@ class Connection:
             self.do_agenda()
         except BaseException as bug:  # noqa: BLE001 - a client must not wait for ever, whatever broke in a thread
             self.broke(bug)
+        finally:
+            if error is not None:
+                bare(error)  # raised in the exchange: it would keep its frames, and they the request
         if driver not in self._performing and (sender := self._sender(driver)) is not None:
             sender.resume(PAUSED)
 
