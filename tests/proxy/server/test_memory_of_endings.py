@@ -9,9 +9,11 @@ import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.certificates import authority
 from support import oracle
 from support.fake_broker import Answer, FakeBroker, Request, hang_up
 from support.in_process import Client, connected, port_of, serving, until
@@ -22,10 +24,12 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
+from kafka_sidecar.proxy.features.validation import validator
 from kafka_sidecar.proxy.relay.exchange import Outcome
 from kafka_sidecar.proxy.runtime import sweep
 from kafka_sidecar.proxy.server.server import Server
 
+CA = authority()
 MB = 1 << 20
 SIZE = 4 * MB  # of a request, or a response
 KEPT = MB
@@ -100,7 +104,8 @@ class Place:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        async with connected(port_of(self.server)) as client:
+        tls = CA.client_context() if self.server.tls.clients is not None else None
+        async with connected(port_of(self.server), tls) as client:
             yield client
 
 
@@ -244,8 +249,10 @@ async def no_broker(place: Place) -> None:
 
 
 async def cancelled_fetch(place: Place) -> None:
+    place.monkeypatch.setattr(validator, "MAX_FETCH_S", 60.0)
     place.policy.gate.clear()
     await left(lambda: produce("ask it"), lambda place: place.policy.asked)(place)
+    await until(lambda: not place.server.connections, 5.0)  # before the policy has waited for its time
     place.policy.gate.set()
 
 
@@ -321,10 +328,31 @@ def without_collector() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+WITH_TLS = (
+    "answered", "a name that is too long", "half a request", "a policy that waits when the client goes", "a bug",
+    "the client goes before the response", "the client does not read the response", "a response that ends early",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ENDINGS)
 async def test_nothing_of_a_connection_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ending = ENDINGS[name]
-    async with FakeBroker() as broker, serving(broker, **ending.settings) as server:
+    await end(ENDINGS[name], monkeypatch)
+
+
+@pytest.mark.parametrize("name", WITH_TLS)
+async def test_nothing_of_a_connection_with_tls_is_kept(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await end(
+        ENDINGS[name],
+        monkeypatch,
+        clients={"tls": {"certificate": CA.issue("sidecar").write_both(tmp_path, "sidecar")}},
+    )
+
+
+async def end(ending: Ending, monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
+    """Play it, and look for what is left of it."""
+    async with FakeBroker() as broker, serving(broker, **ending.settings, **more) as server:
         place = Place(server, broker, monkeypatch)
         await answered(lambda: produce_request(VERSION, {"orders": {0: batch("good")}}))(place)
         await until(lambda: not server.connections)
