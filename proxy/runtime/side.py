@@ -46,7 +46,7 @@ class Side(asyncio.Protocol):
         if self.secured is not None:
             self.secured(transport)
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         self.transport = self.secured = None
         if self._linger is not None:
             self._linger.cancel()  # it would keep the connection as long as it may take to close one
