@@ -43,7 +43,7 @@ from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
+from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener, principal_by
 from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins, open_logins_by_principal
 from kafka_sidecar.proxy.security.sasl.client_logins import open_client_logins, reject_client_logins
 from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
@@ -289,7 +289,12 @@ class Server:
         if (tls := self.tls.clients) is not None:
             own = self.config.clients.tls
             self._listeners[listener] = TlsListener(
-                bound, connection, tls, self._handshakes, own.handshake_timeout, parse_rules(own.principal_rules)
+                bound,
+                connection,
+                tls,
+                self._handshakes,
+                own.handshake_timeout,
+                principal_by(parse_rules(own.principal_rules)),
             )
             return
         self._listeners[listener] = await asyncio.get_running_loop().create_server(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hostile.attacks import MB, Attack, reconnect
-from hostile.wire import compact, frame, uvarint
+from hostile.attacks import MB, Attack, Place, reconnect
+from hostile.wire import compact, frame, hold, uvarint
 
 
 def invalid_name(_: int) -> bytes:
@@ -11,6 +11,12 @@ def invalid_name(_: int) -> bytes:
     partition = b"\0" * 4 + compact(b"") + b"\0"
     topic = compact(b"n" * (20 * MB)) + uvarint(2) + partition + b"\0"
     return frame(0, 9, b"\0" + b"\xff\xff" + (10_000).to_bytes(4, "big") + uvarint(2) + topic + b"\0", flexible=True)
+
+
+def idle_admin(place: Place) -> None:
+    """Connections to the admin port: half of them silent, half with requests whose answers they do not read."""
+    question = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 50
+    hold(place.admin, [question if number % 2 else b"" for number in range(500)], place.limit_s)
 
 
 UNKNOWN = (Attack("66: a topic name of 20 MB, 24 times", lambda: reconnect(24, invalid_name)),)
