@@ -21,7 +21,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.reload import state_of
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.runtime.admission import bind_socket
+from kafka_sidecar.proxy.runtime.admission import BACKLOG, bind_socket
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
@@ -278,7 +278,7 @@ async def serve_admin(
 
 async def _open(server: AdminServer, bound: socket.socket, tls: LiveTls | None) -> Listener:
     if tls is None:
-        return await asyncio.get_running_loop().create_server(server.protocol, sock=bound)
+        return await asyncio.get_running_loop().create_server(server.protocol, sock=bound, backlog=BACKLOG)
     live = tls
 
     def protocol() -> AdminProtocol:
