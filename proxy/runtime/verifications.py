@@ -1,13 +1,14 @@
 """Verifies what clients log in with, in threads, so that those who guess passwords keep neither the loop nor others.
 
-A password takes milliseconds of CPU: they are verified one after the other, and addresses take turns. All else takes
-microseconds, and does not wait for passwords. Addresses with many rejected logins wait longer for each rejection.
+A password takes milliseconds of CPU: they are verified one after the other, and addresses take turns. Of one address
+the newest is the first: an honest client then does not wait for all that guess beside it, which begin again only once
+they are rejected. All else takes microseconds, and does not wait for passwords. Addresses with many rejected logins
+wait longer for each rejection.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -29,7 +30,7 @@ class Verifications:
     def __init__(self) -> None:
         self._passwords = ThreadPoolExecutor(1, thread_name_prefix="passwords")  # they start with the first login
         self._others = ThreadPoolExecutor(1, thread_name_prefix="logins")
-        self._waiting: dict[str, deque[Waiting]] = {}  # for a password's turn, by address; the next one is the first
+        self._waiting: dict[str, list[Waiting]] = {}  # for a password's turn, by address; the next address is the first
         self._is_busy = False
 
     async def run(self, verify: Callable[[], T], address: str = "", is_quick: bool = False) -> T:
@@ -38,7 +39,7 @@ class Verifications:
         if is_quick:
             return await loop.run_in_executor(self._others, verify)
         future: asyncio.Future[T] = loop.create_future()
-        self._waiting.setdefault(address, deque()).append((verify, future))
+        self._waiting.setdefault(address, []).append((verify, future))
         self._begin_next()
         return await future
 
@@ -55,7 +56,7 @@ class Verifications:
         while not self._is_busy and self._waiting:
             address = next(iter(self._waiting))
             waiting = self._waiting.pop(address)
-            verify, future = waiting.popleft()
+            verify, future = waiting.pop()
             if waiting:
                 self._waiting[address] = waiting  # after the others
             if not future.done():

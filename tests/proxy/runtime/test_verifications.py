@@ -38,13 +38,13 @@ async def test_nothing_that_waits_is_verified_after_the_end() -> None:
     assert done == []
 
 
-async def test_addresses_take_turns() -> None:
+async def test_addresses_take_turns_and_the_newest_of_each_is_the_first() -> None:
     thread, done = Verifications(), list[str]()
     await asyncio.gather(
         *(thread.run(lambda at=at: done.append(f"a{at}"), "192.0.2.1") for at in range(5)),  # type: ignore[misc]
         *(thread.run(lambda at=at: done.append(f"b{at}"), "192.0.2.2") for at in range(2)),  # type: ignore[misc]
     )
-    assert done == ["a0", "a1", "b0", "a2", "b1", "a3", "a4"]
+    assert done == ["a0", "a4", "b1", "a3", "b0", "a2", "a1"]
 
 
 async def test_what_is_quick_does_not_wait_for_passwords() -> None:

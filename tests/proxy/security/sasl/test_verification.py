@@ -108,7 +108,8 @@ def test_a_token_that_is_not_accepted_is_answered_as_brokers_do() -> None:
 @given(st.lists(st.binary(max_size=100), min_size=3, max_size=3), st.booleans())
 def test_hostile_tokens_are_rejected_and_raise_nothing_else(tokens: list[bytes], begins_well: bool) -> None:
     verifications: list[Callable[[], Verification]] = [
-        lambda: plain(USERS, KnownPasswords()), lambda: verify_scram("SCRAM-SHA-256", USERS, "x"), lambda: oauthbearer(_reject)
+        lambda: plain(USERS, KnownPasswords()), lambda: verify_scram("SCRAM-SHA-256", USERS, "x"),
+        lambda: oauthbearer(_reject),
     ]  # fmt: skip
     for begin in verifications:
         steps = begin()
