@@ -262,7 +262,7 @@ def _zstd_frames(data: memoryview, max_blocks: int) -> Iterator[tuple[memoryview
         if int.from_bytes(data[at : at + 4], "little") & ZSTD_SKIPPABLE_MASK == ZSTD_SKIPPABLE:
             at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
             blocks = _step(blocks, max_blocks)
-            if at > len(data) or start + 8 > len(data):
+            if at > len(data) and not start:  # after another frame Java takes it for the end
                 raise DecompressionError("the batch ends inside a zstd frame")
             continue
         parameters = zstandard.get_frame_parameters(data[start:])
