@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
 
 class CodecError(Exception):
     """Bytes that are not a valid message, or a value that cannot be written. The base of all errors of the codec."""
@@ -17,3 +21,9 @@ class TooManyError(CodecError):
 
 class UnsupportedVersionError(CodecError):
     """An API key, a version, or a field of a version that is not declared."""
+
+
+def bare(error: E) -> E:
+    """The error without its tracebacks, to be kept: their frames hold whatever was being read, a whole request."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error

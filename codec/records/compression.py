@@ -1,7 +1,8 @@
 """The four compression codecs of record batches, with a limit on decompressed bytes.
 
-Everything that Java's client and broker can read is supported: several gzip members or zstd frames in sequence, snappy
-with and without the framing of snappy-java (Xerial), lz4 frames with independent and with linked blocks.
+Everything that Java's client and broker can read is supported: several gzip members or zstd frames in sequence, bytes
+after a gzip member that begin no other one, skippable frames of zstd, snappy with and without the framing of
+snappy-java (Xerial), lz4 frames with independent and with linked blocks.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ except ImportError:
 
 Z = TypeVar("Z", zstandard.ZstdCompressor, zstandard.ZstdDecompressor)
 GZIP_CHUNK = 16 << 10  # of further members, which end soon
+# Flags of a member's header (RFC 1952), and the least that Java takes for a further member.
+GZIP_START = b"\x1f\x8b\x08"
+GZIP_HEADER, MIN_GZIP_MEMBER = 10, 19
+FHCRC, FEXTRA, FNAME, FCOMMENT = 2, 4, 8, 16
 GZIP_FORMAT = 31  # zlib's window bits for a gzip member with the largest window
 XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
@@ -36,6 +41,7 @@ ZSTD_LEVEL = 3
 ZSTD_BLOCK = 128 << 10  # maximum size of a decompressed zstd block
 ZSTD_CHECKSUM_FLAG = 4
 ZSTD_RLE, ZSTD_RESERVED = 1, 3  # block types
+ZSTD_SKIPPABLE, ZSTD_SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0  # the magic number of frames that are not data
 # Contexts of zstd that are kept: so many that are not in use, of at most so many bytes each. A context keeps the window
 # of the largest frame that it has read: 2 MB of what Java's client writes, 128 MB of what anybody may write.
 MAX_KEPT, MAX_KEPT_BYTES = 4, 4 << 20
@@ -120,7 +126,7 @@ def _copy(data: memoryview, limit: int) -> bytes:
 def _decompress_gzip(data: memoryview, limit: int) -> bytes:
     parts: list[bytes] = []
     left, at, chunk = limit, 0, len(data)  # in one call, if there is one member
-    while at < len(data) or not parts:
+    while not parts or _begins_member(data, at):
         _check_parts(len(parts) + 1, limit)
         member: Any = gzip_library.decompressobj(GZIP_FORMAT)
         pieces, at = _gzip_member(member, data, at, chunk, left + 1)
@@ -133,6 +139,31 @@ def _decompress_gzip(data: memoryview, limit: int) -> bytes:
         parts.append(part)
         chunk = GZIP_CHUNK
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _begins_member(data: memoryview, at: int) -> bool:
+    """Whether Java reads another member there (GZIPInputStream.readTrailer): it ignores all bytes after a member that
+    are too few, or no valid header."""
+    if len(data) - at < MIN_GZIP_MEMBER or data[at : at + len(GZIP_START)] != GZIP_START:
+        return False
+    flags, end = data[at + 3], at + GZIP_HEADER
+    if flags & FEXTRA:
+        end += 2 + int.from_bytes(data[end : end + 2], "little")
+    for _ in range(bool(flags & FNAME) + bool(flags & FCOMMENT)):
+        end = _after_zero(data, end)
+    if flags & FHCRC:
+        given, end = int.from_bytes(data[end : end + 2], "little"), end + 2
+        if given != zlib.crc32(data[at : end - 2]) & 0xFFFF:
+            return False
+    return end <= len(data)
+
+
+def _after_zero(data: memoryview, at: int) -> int:
+    """Where a text ends that begins there; behind all data if it does not."""
+    for start in range(at, len(data), GZIP_CHUNK):
+        if (found := bytes(data[start : start + GZIP_CHUNK]).find(0)) >= 0:
+            return start + found + 1
+    return len(data) + 1
 
 
 def _gzip_member(member: Any, data: memoryview, at: int, chunk: int, most: int) -> tuple[list[bytes], int]:
@@ -228,6 +259,12 @@ def _zstd_frames(data: memoryview, max_blocks: int) -> Iterator[tuple[memoryview
     at = blocks = 0
     while at < len(data) or not at:
         start = at
+        if int.from_bytes(data[at : at + 4], "little") & ZSTD_SKIPPABLE_MASK == ZSTD_SKIPPABLE:
+            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+            blocks = _step(blocks, max_blocks)
+            if at > len(data) and not start:  # after another frame Java takes it for the end
+                raise DecompressionError("the batch ends inside a zstd frame")
+            continue
         parameters = zstandard.get_frame_parameters(data[start:])
         at += zstandard.frame_header_size(data[start:])
         bound, is_last = 0, 0
@@ -236,15 +273,19 @@ def _zstd_frames(data: memoryview, max_blocks: int) -> Iterator[tuple[memoryview
             is_last, kind, size = block & 1, block >> 1 & 3, block >> 3
             at += 3 + (1 if kind == ZSTD_RLE else size)
             bound += ZSTD_BLOCK
-            blocks += 1
-            if blocks > max_blocks:
-                raise BatchTooLargeError(f"the batch has more than {max_blocks} zstd blocks")
+            blocks = _step(blocks, max_blocks)
             if at > len(data) or kind == ZSTD_RESERVED:
                 raise DecompressionError("the batch ends inside a zstd frame")
         at += ZSTD_CHECKSUM_FLAG if parameters.has_checksum else 0
         if at > len(data):
             raise DecompressionError("the batch ends inside a zstd frame")
         yield data[start:at], bound
+
+
+def _step(blocks: int, max_blocks: int) -> int:
+    if blocks >= max_blocks:
+        raise BatchTooLargeError(f"the batch has more than {max_blocks} zstd blocks")
+    return blocks + 1
 
 
 def _zstd_frame(frame: memoryview, bound: int, left: int, limit: int) -> bytes:

@@ -88,7 +88,7 @@ def _check_topic_pattern(value: str) -> str:
 
 
 def _check_principal_pattern(value: str) -> str:
-    if not re.fullmatch(_PRINCIPAL_PATTERN, value):
+    if value != UNKNOWN_LOGIN and not re.fullmatch(_PRINCIPAL_PATTERN, value):
         kind, colon, name = value.rpartition(":")
         raise ValueError(f"no client can be {quote(value)}: {_principal_remedy(kind if colon else '', name)}")
     return value
@@ -101,6 +101,8 @@ def _principal_remedy(kind: str, name: str) -> str:
 
 
 def _check_super_user(value: str) -> str:
+    if value == UNKNOWN_LOGIN:
+        raise ValueError("these are many users, of whom no name is known: add a rule")
     if value == "User:*":
         raise ValueError('"User:*" is no user, and super_users has no patterns: name each, or add a rule for User:*')
     return _check_principal_pattern(value)
@@ -135,6 +137,7 @@ Addresses = Annotated[
 ]
 # What can match a name, with `*` and `?` as in `plugins.patterns`.
 _TOPIC_PATTERN = r"(\*+|\**([a-zA-Z0-9._?-]\**){1,249})"
+UNKNOWN_LOGIN = "Unknown:login"  # who has logged in with a name that only the broker knows
 _PRINCIPAL_PATTERN = reduce(lambda rest, letter: rf"([{letter}?]{rest}|\*[\s\S]*)", reversed("User:"), r"[\s\S]*")
 TopicPattern = Annotated[
     str, Field(min_length=1), AfterValidator(_check_topic_pattern), WithJsonSchema(_matches(_TOPIC_PATTERN))

@@ -28,6 +28,7 @@ from kafka_sidecar.codec.message import Message, Struct, counter
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
 from kafka_sidecar.plugins.effects import Steps, Work
+from kafka_sidecar.proxy.config.types import UNKNOWN_LOGIN
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_INLINE_ELEMENTS, Limits, offload
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
@@ -250,7 +251,7 @@ class MessageExchange(StagedExchange[MessageRun]):
 
 
 ANONYMOUS = "User:ANONYMOUS"  # a client that has not logged in, as in Kafka
-UNKNOWN = "Unknown:login"  # one whose name only the broker knows; no user is called so: these begin with User:
+UNKNOWN = UNKNOWN_LOGIN  # one whose name only the broker knows; no user is called so: these begin with User:
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # Kafka's ConfigResource.Type
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
-from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.errors import CodecError, bare
 from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, Gathered, join
 from kafka_sidecar.proxy.relay.memory_budget import Account
 
@@ -249,7 +249,7 @@ class Frames:
         try:
             new = edit.feed(chunk, 0, size, False)
         except CodecError as error:
-            self.error = error
+            self.error = bare(error)
             return b""
         if new == b"" and edit.buffers:
             self._buffer(size)
@@ -282,7 +282,7 @@ class Frames:
                     break
             self._carry = data[at:]
         except CodecError as error:
-            self.error = error
+            self.error = bare(error)
         if not out and at == size:
             return data
         out.append(data[kept:at])

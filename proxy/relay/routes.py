@@ -86,6 +86,7 @@ class Route:
     counts: ApiCounts
     is_produce: bool = False  # its acks say whether there is an answer
     introduces: bool = False  # says who the client is
+    is_login: bool = False
     answer: Callable[[int], bytes] | None = None  # answered here: correlation id -> frame
     rewrite: Rewrite | None = None
     exchange: Begin | None = None
@@ -148,6 +149,7 @@ class Routes:
             self._metrics.api(key, APIS[key].name),
             is_produce=key == ApiKey.PRODUCE,
             introduces=key == ApiKey.API_VERSIONS,
+            is_login=key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
             answer=answer,
             rewrite=None if answer else self._rewrite(key, version),
             exchange=None if answer else self._exchange(key, version),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from struct import Struct
 
-from kafka_sidecar.codec.errors import CodecError, TooManyError
+from kafka_sidecar.codec.errors import CodecError, TooManyError, bare
 from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.relay.acks import AcksMemo
@@ -39,6 +39,7 @@ REQUEST = Struct(">iIi")
 # Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
 MAX_QUEUED_LOCAL_BYTES = 4 << 20
 MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
+MAX_LOGIN_BYTES = 512 << 10  # of a SASL request: Kafka's sasl.server.max.receive.size
 STATUS_END = RESPONSE.size + MAX_STATUS_BYTES
 STOPPED = CodecError("the client's requests are read no more")
 
@@ -208,7 +209,25 @@ class Session(Identity):
             if owner is not None and not isinstance(owner, OwnRequests):
                 works.append(owner.lost(why))
         works.append(self._request_driver.lost(why))
+        self._let_go()
         return [work for work in works if work is not None]
+
+    def _let_go(self) -> None:
+        """Of all that may hold a frame: the session itself is garbage in circles, which may take minutes to be found.
+
+        What a log line says of the connection's end stays: what waited for a response, by its header.
+        """
+        waiting = [
+            (route, waits if isinstance(waits, int) else waits[: RESPONSE.size], since, size, None, None)
+            for route, waits, since, size, owner, _ in self._waiting
+            if not isinstance(owner, OwnRequests)
+        ]
+        self._waiting.clear()
+        self._waiting.extend(waiting)
+        self._own_waiting, self._sought = 0, None
+        self.agenda.clear()
+        self.memo.clear()
+        self.gates, self.fetch_state = (), None
 
     def to_client(self) -> bytes:
         """Responses of our own whose turn has come."""
@@ -230,6 +249,7 @@ class Session(Identity):
         return frames
 
     def _fail(self, error: CodecError, cause: str) -> None:
+        bare(error)  # where it was raised it may be kept
         if isinstance(error, TooManyError):
             error = RouteError("too_many_partitions", f"{error} (limits.max_partitions)")
         if self.closing is None:
@@ -238,7 +258,7 @@ class Session(Identity):
     def _begin_request(self, data: bytes, at: int) -> int:
         length, key_version, correlation_id = REQUEST.unpack_from(data, at)
         route = self.routes.get(key_version)
-        if route is None or not MIN_REQUEST_BYTES <= length <= self._max_frame:
+        if route is None or not MIN_REQUEST_BYTES <= length <= (MAX_LOGIN_BYTES if route.is_login else self._max_frame):
             route = self._unusual_request(data[at:], length, key_version)
         size: int = length + 4
         waits: int | bytes | None = correlation_id  # or our own response; None: there is none
@@ -412,7 +432,11 @@ class Session(Identity):
         if not self.requests and (sentence := diagnose(data)) is not None:
             raise RouteError("not_kafka", sentence)
         check_length(length, self._max_frame)
-        return self.routes.get(key_version) or self.routes.add(key_version)
+        route = self.routes.get(key_version) or self.routes.add(key_version)
+        if length > MAX_LOGIN_BYTES and route.is_login:
+            detail = f"a {route.counts.name} request of {length} bytes, more than brokers take ({MAX_LOGIN_BYTES})"
+            raise RouteError("frame_too_large", detail)
+        return route
 
     def _unexpected(self, data: bytes, length: int, correlation_id: int) -> str:
         if not self.responses and (sentence := diagnose(data)) is not None:

@@ -13,6 +13,7 @@ from functools import partial
 from ssl import SSLError
 from typing import Any, Protocol, TypeVar
 
+from kafka_sidecar.codec.errors import bare
 from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.proxy.relay.exchange import Closing, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
@@ -100,7 +101,7 @@ class ClientSide(Side):
         return self._connection.client_sends_no_more() and self.has_half_close
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.transport = None
+        super().connection_lost(error)
         if self._connection.login is not None:
             self._connection.login.stop()
         self._connection.session.client_ended()
@@ -151,7 +152,7 @@ class BrokerSide(Side):
         self._connection.client.resume("the broker reads slowly")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.transport = None
+        super().connection_lost(error)
         if self._renewal is not None:
             self._renewal.stop()
         if self._connection.broker is self:
@@ -317,11 +318,15 @@ class Connection:
     def broke(self, error: BaseException) -> None:
         log.error("session crashed: this is a bug", exc_info=error)
         self.end(Closing("internal_error", repr(error)))
+        bare(error)
 
     @property
     def client_has_gone(self) -> bool:
-        """Whether the client has gone while something is done for it: it is not read then, so its end is not seen."""
-        return bool(self._performing) and has_closed(self.client.transport)
+        """Whether the client has gone while something is done for it: without TLS it is not read then.
+
+        With TLS it is, and what was read before it is forwarded: it has as long for that as without.
+        """
+        return bool(self._performing) and (self.to_client is NOWHERE or has_closed(self.client.transport))
 
     def do_agenda(self) -> None:
         """Do what the session asks for; what takes time pauses the peer that sent the frame, and no other."""
@@ -352,6 +357,9 @@ class Connection:
             self.do_agenda()
         except BaseException as bug:  # noqa: BLE001 - a client must not wait for ever, whatever broke in a thread
             self.broke(bug)
+        finally:
+            if error is not None:
+                bare(error)  # raised in the exchange: it would keep its frames, and they the request
         if driver not in self._performing and (sender := self._sender(driver)) is not None:
             sender.resume(PAUSED)
 

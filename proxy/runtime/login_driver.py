@@ -7,36 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.side import Side
 from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.runtime.verifications import Failures, Verifications
 from kafka_sidecar.proxy.security.sasl.client_login import ClientLogin
 from kafka_sidecar.proxy.security.sasl.reauthentication import Reauthentication
 
-T = TypeVar("T")
-
-
-class Verifications:
-    """One after the other, over all connections: attackers who guess passwords have one core, and no event loop."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="logins")  # it starts with the first login
-
-    async def run(self, verify: Callable[[], T]) -> T:
-        """What ``verify`` returns or raises."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, verify)
-
-    def stop(self) -> None:
-        """Verify nothing that waits."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-REJECTED_PAUSE_S = 0.1  # before a rejection is sent, as Kafka's connection.failed.authentication.delay.ms
 SUCCESS, RENEWED, FAILURE = "success", "renewed", "failure"
 
 
@@ -48,6 +28,9 @@ class Connected(Protocol):
 
     @property
     def session(self) -> Session: ...
+
+    @property
+    def ip(self) -> str: ...
 
     def end(self, closing: Closing) -> None: ...
 
@@ -62,11 +45,13 @@ class LoginDriver:
         limit_s: float,
         counts: Counter[str],
         verifications: Verifications,
+        failures: Failures,
     ) -> None:
         self._connection = connection
         self._login = login
         self._counts = counts  # by result
         self._verifications = verifications  # over all connections
+        self._failures = failures
         self._waits = False  # for a verification
         self._limit = asyncio.get_running_loop().call_later(limit_s, self._too_late, limit_s)
 
@@ -103,7 +88,9 @@ class LoginDriver:
         login = self._login
         if login.needs_keys:
             await login.refresh_keys()
-        outcome = await self._verifications.run(lambda: login.verify() if self._is_wanted else None)
+        outcome = await self._verifications.run(
+            lambda: login.verify() if self._is_wanted else None, self._connection.ip, login.is_quick
+        )
         self._waits = False
         if outcome is not None and self._is_wanted:
             self._go_on(login.take_turn(outcome))
@@ -147,7 +134,7 @@ class LoginDriver:
     def _reject(self, out: bytes, closing: Closing) -> None:
         self._limit.cancel()
         self._counts[FAILURE] += 1
-        pause_s = REJECTED_PAUSE_S if self._login.is_rejected else 0.0
+        pause_s = self._failures.pause_s(self._connection.ip) if self._login.is_rejected else 0.0
         asyncio.get_running_loop().call_later(pause_s, self._end, out, closing)
 
     def _end(self, out: bytes, closing: Closing) -> None:

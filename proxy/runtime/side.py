@@ -37,6 +37,7 @@ class Side(asyncio.Protocol):
         self._reasons: set[str] = set()
         self.transport: asyncio.Transport | None = None
         self.secured: Callable[[asyncio.BaseTransport], None] | None = None  # is called once TLS is established
+        self._linger: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -44,6 +45,11 @@ class Side(asyncio.Protocol):
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if self.secured is not None:
             self.secured(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = self.secured = None
+        if self._linger is not None:
+            self._linger.cancel()  # it would keep the connection as long as it may take to close one
 
     @property
     def reasons(self) -> frozenset[str]:
@@ -77,7 +83,7 @@ class Side(asyncio.Protocol):
         if self.transport is not None and not self.transport.is_closing():
             self.transport.close()
             if self.transport.get_write_buffer_size():
-                asyncio.get_running_loop().call_later(LINGER_S, self.abort)
+                self._linger = asyncio.get_running_loop().call_later(LINGER_S, self.abort)
 
     def abort(self) -> None:
         """End without what is written and not read yet."""

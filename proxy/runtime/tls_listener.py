@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any, Protocol
 
-from kafka_sidecar.proxy.config.principal_rules import DEFAULT, PrincipalRule, principal_of
+from kafka_sidecar.proxy.config.principal_rules import PrincipalRule, principal_of
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
@@ -66,17 +67,57 @@ PAUSE_S = 1.0  # when no more files can be opened
 NOT_TLS = "not_tls"
 
 
+class Accepted(Protocol):
+    """What serves an accepted socket, from before its handshake on."""
+
+    handshake: asyncio.Task[None] | None  # while it lasts; cancelled where the connection has to end
+
+    @property
+    def client(self) -> Any:
+        """The `asyncio.Protocol` of the socket, with its `transport`; `secured` is called once TLS is established."""
+
+    @property
+    def has_ended(self) -> bool: ...
+
+    def client_came(self, peer: tuple[object, ...] | None) -> None: ...
+
+    def end(self, closing: Closing) -> None: ...
+
+
+# Says who a client is whose handshake is done, or ends its connection.
+Name = Callable[[Any, asyncio.BaseTransport], None]
+
+
+def principal_by(rules: tuple[PrincipalRule, ...]) -> Name:
+    """Names a connection's principal, before the first request: the subject of its certificate, by the rules."""
+
+    def name(connection: Connection, transport: asyncio.BaseTransport) -> None:
+        try:
+            subject = subject_of(transport.get_extra_info("ssl_object").getpeercert(True))
+        except ValueError as error:
+            connection.end(Closing("tls_handshake_failed", f"the client's certificate: {error}", "certificate"))
+            return
+        if subject is None:
+            return
+        connection.session.principal = principal = principal_of(subject, rules)
+        if principal is None:
+            detail = f"no rule of clients.tls.principal_rules is for {subject}: add one, or DEFAULT"
+            connection.end(Closing("tls_handshake_failed", detail, "principal_rules"))
+
+    return name
+
+
 class TlsListener:
     """Accepts connections at one socket until it is closed."""
 
     def __init__(
         self,
         bound: socket.socket,
-        connection: Callable[[], Connection],
+        connection: Callable[[], Accepted],
         tls: LiveTls,
         starts: Paced,
         limit_s: float,
-        rules: tuple[PrincipalRule, ...] = DEFAULT,
+        name: Name | None = None,
     ) -> None:
         self.sockets = (bound,)
         self._bound = bound
@@ -84,7 +125,7 @@ class TlsListener:
         self._tls = tls
         self._starts = starts  # of handshakes, over all listeners
         self._limit_s = limit_s  # of a handshake, from the connection on
-        self._rules = rules  # from the subject of a certificate to a principal
+        self._name = name
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(bound, self._accept)
 
@@ -117,28 +158,15 @@ class TlsListener:
         if self._bound.fileno() >= 0:
             self._loop.add_reader(self._bound, self._accept)
 
-    def _name(self, connection: Connection, transport: asyncio.BaseTransport) -> None:
-        """Set the principal, before the first request: the subject of the client's certificate, by the rules."""
-        try:
-            subject = subject_of(transport.get_extra_info("ssl_object").getpeercert(True))
-        except ValueError as error:
-            connection.end(Closing("tls_handshake_failed", f"the client's certificate: {error}", "certificate"))
-            return
-        if subject is None:
-            return
-        connection.session.principal = principal = principal_of(subject, self._rules)
-        if principal is None:
-            detail = f"no rule of clients.tls.principal_rules is for {subject}: add one, or DEFAULT"
-            connection.end(Closing("tls_handshake_failed", detail, "principal_rules"))
-
-    async def _serve(self, accepted: socket.socket, connection: Connection) -> None:
+    async def _serve(self, accepted: socket.socket, connection: Accepted) -> None:
         """From the connection to the end of its handshake; after that it is served as any other."""
         began, closing, line = time.perf_counter(), CLIENT_CLOSED, accepted.dup()
         try:
             async with asyncio.timeout(self._limit_s):
                 await self._hello(accepted)
                 await self._turn()
-                connection.client.secured = partial(self._name, connection)
+                if self._name is not None:
+                    connection.client.secured = partial(self._name, connection)
                 await self._loop.connect_accepted_socket(
                     lambda: connection.client, accepted, ssl=self._tls.context, ssl_handshake_timeout=self._limit_s,
                     ssl_shutdown_timeout=CLOSE_S,
@@ -202,7 +230,7 @@ def _set(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _give_up(accepted: socket.socket, connection: Connection) -> None:
+def _give_up(accepted: socket.socket, connection: Accepted) -> None:
     """The end of a connection that never had a transport."""
     accepted.close()
     connection.client.connection_lost(None)

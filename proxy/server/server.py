@@ -38,12 +38,13 @@ from kafka_sidecar.proxy.runtime.admission import (
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import end_keys, end_kind
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
-from kafka_sidecar.proxy.runtime.login_driver import LoginDriver, Verifications
+from kafka_sidecar.proxy.runtime.login_driver import LoginDriver
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
+from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener, principal_by
+from kafka_sidecar.proxy.runtime.verifications import Failures, Verifications
 from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins, open_logins_by_principal
 from kafka_sidecar.proxy.security.sasl.client_logins import open_client_logins, reject_client_logins
 from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
@@ -110,6 +111,7 @@ class Server:
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
         self._handshakes = Paced(STARTED_PER_TURN)
         self._verifications = Verifications()
+        self._failed_logins = Failures(time.monotonic)
         self._numbers = itertools.count(config.worker.number, config.worker.count)
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
@@ -285,13 +287,20 @@ class Server:
             if (logins := self._client_logins) is not None:
                 login = logins.begin(session)
                 counts = self.metrics.client_logins
-                made.login = LoginDriver(made, login, logins.timeout_s, counts, self._verifications)
+                made.login = LoginDriver(
+                    made, login, logins.timeout_s, counts, self._verifications, self._failed_logins
+                )
             return made
 
         if (tls := self.tls.clients) is not None:
             own = self.config.clients.tls
             self._listeners[listener] = TlsListener(
-                bound, connection, tls, self._handshakes, own.handshake_timeout, parse_rules(own.principal_rules)
+                bound,
+                connection,
+                tls,
+                self._handshakes,
+                own.handshake_timeout,
+                principal_by(parse_rules(own.principal_rules)),
             )
             return
         self._listeners[listener] = await asyncio.get_running_loop().create_server(

@@ -52,6 +52,15 @@ def set_policies(count: int) -> bytes:
     return frame(INCREMENTAL, 0, array(b"\2" + string(name) + config for name in names(count)) + b"\0")
 
 
+def create_with_policies(count: int) -> bytes:
+    """Topics with a policy each, of another argument each; nothing is created."""
+    policies = (array([string(POLICY) + string(b"require_header:%d" % number)]) for number in range(count))
+    topics = (
+        string(name) + b"\0\0\0\1\0\1" + array([]) + own for name, own in zip(names(count), policies, strict=True)
+    )
+    return frame(19, 3, array(topics) + INT32.pack(30_000) + b"\1")
+
+
 def create_wide(place: Place) -> None:
     """Ten thousand partitions in a thousand topics that clients may describe; then all of them, again and again."""
     topics = (string(b"wide-%d" % number) + INT32.pack(10) + b"\0\1" + array([]) + array([]) for number in range(1000))
@@ -73,5 +82,6 @@ APIS = (
     attack("48: topic configs: DeleteTopics of 200,000 topics", partial(delete_topics, 200_000), TOPIC_CONFIGS),
     attack("49: topic configs: unknown policies of 1,000 topics (38 KB)", partial(set_policies, 1_000), TOPIC_CONFIGS),
     attack("50: topic configs: unknown policies of 100,000 topics", partial(set_policies, 100_000), TOPIC_CONFIGS),
+    attack("69: topic configs: 1,000 new topics, a policy each", partial(create_with_policies, 1_000), TOPIC_CONFIGS),
     attack("51: topic configs: DescribeConfigs of 10,000 topics", partial(describe_configs, 10_000), TOPIC_CONFIGS),
 )  # fmt: skip

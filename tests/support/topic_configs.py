@@ -15,12 +15,13 @@ from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_configs.entries import ForgetConfigs, StoreConfigs
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import Reader, StoreError
-from kafka_sidecar.proxy.relay.exchange import Respond
+from kafka_sidecar.proxy.relay.exchange import Respond, Send
 from support import oracle
 from support.client import FAKE_CLIENT
 from support.driven import Driven, driven
 
 CORRELATION_ID = 77
+MORE = ("resource_type",)
 POLICY = "record.validation.policy"
 
 
@@ -130,6 +131,7 @@ class Exchanged:
     """One request through an exchange."""
 
     request: Any  # what the broker got; None: nothing
+    asked: list[Any]  # what it was asked before, to validate only
     response: Any  # what the client got
     needs: list[Need]
     same_request: bool = False  # the same frame that came in
@@ -148,9 +150,15 @@ async def send(
     """A request of a client, and the broker's response where it gets the request."""
     exchange = begin(configs, key, version)
     frame = oracle.request_frame(oracle.request(key, version, **request), CORRELATION_ID)
-    to_broker = exchange.request(frame)
+    to_broker: Any = exchange.request(frame)
+    asked = []
+    while isinstance(to_broker, Send):
+        (question,) = to_broker.frames
+        asked.append(read_request(key, version, question))
+        answer = oracle.response(key, version, **validated(asked[-1], response or {}))
+        to_broker = exchange.answer((oracle.response_frame(answer, CORRELATION_ID),))
     if isinstance(to_broker, Respond):
-        return Exchanged(None, read_response(key, version, to_broker.frame), [])
+        return Exchanged(None, asked, read_response(key, version, to_broker.frame), [])
     assert isinstance(to_broker, bytes)
     assert response is not None, "the broker gets the request"
     from_broker = oracle.response_frame(oracle.response(key, version, **response), CORRELATION_ID)
@@ -163,11 +171,23 @@ async def send(
             to_client = exchange.answer(await perform(configs, to_client))
     return Exchanged(
         read_request(key, version, to_broker),
+        asked,
         read_response(key, version, to_client),
         needs,
         to_broker is frame,
         to_client is from_broker,
     )
+
+
+def validated(question: Any, response: Mapping[str, Any]) -> dict[str, Any]:
+    """What the broker answers before: the results that it has for these resources, none of which is wrong otherwise."""
+    assert question.validate_only
+    array, name, more = ("topics", "name", ()) if hasattr(question, "topics") else ("responses", "resource_name", MORE)
+    asked = question.topics if array == "topics" else question.resources
+    given = {result[name]: result for result in response.get(array, ())}
+    return {
+        array: [{key: getattr(one, key) for key in (name, *more)} | given.get(getattr(one, name), {}) for one in asked]
+    }
 
 
 async def perform(configs: TopicConfigs, need: Need) -> Any:

@@ -89,9 +89,10 @@ class SliceRequests:
     def result(self, frame: bytes) -> tuple[PartitionProduceResponse, bool]:
         """The response for one slice, and whether the broker throttles the client. Raises CodecError."""
         response = decode_response(ProduceResponse, frame, self._version).message
-        (topic,) = response.responses
-        (partition,) = topic.partition_responses
-        return partition, response.throttle_time_ms > 0
+        partitions = [one for topic in response.responses for one in topic.partition_responses]
+        if len(partitions) != 1:
+            raise CodecError(f"a response with {len(partitions)} partitions to a request for one")
+        return partitions[0], response.throttle_time_ms > 0
 
 
 class _Window:

@@ -3,8 +3,11 @@ sidecar's own configs.
 
 They are removed from a request, and stored once the broker has accepted the rest. A topic of which only own configs are
 set still goes to the broker, with nothing to change: so the broker decides who may alter it and whether it exists. If
-it answers with an error, nothing is stored. They appear among those that the broker describes of a topic, and are
-forgotten with it: a topic that is created again has another id, for which nothing is set.
+it answers with an error, nothing is stored. Values are judged once it has agreed to alter their topics: it is asked
+first, with `validate_only`, so nobody has a policy looked up or compiled for a topic that he may not alter.
+
+Own configs appear among those that the broker describes of a topic, and are forgotten with it: a topic that is created
+again has another id, for which nothing is set.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.messages import alter_configs, create_topics, incremental_alter_configs
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
@@ -30,6 +34,7 @@ from kafka_sidecar.codec.messages.describe_configs import (
 )
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import TURN, Steps
+from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import (
     TOPIC_RESOURCE,
     MessageRun,
@@ -48,7 +53,7 @@ from kafka_sidecar.proxy.features.topic_configs.entries import (
     StoreConfigs,
     invalid,
 )
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import Client, Send
 
 
 class AlterConfigs(MessageStage):
@@ -60,17 +65,18 @@ class AlterConfigs(MessageStage):
 
     def start(self, client: Client, version: int) -> AlterConfigsRun | None:
         known = version >= APIS[self._api.key].min_version  # older ones are the broker's alone
-        return AlterConfigsRun(self._api, client, self._keeper) if known else None
+        return AlterConfigsRun(self._api, client, version, self._keeper) if known else None
 
 
 class AlterConfigsRun(MessageRun):
     """One request that sets topic configs, and its response."""
 
-    __slots__ = ("_api", "_changes", "_client", "_keeper", "_rejections", "_resources", "_validate_only")
+    __slots__ = ("_api", "_changes", "_client", "_keeper", "_rejections", "_resources", "_validate_only", "_version")
 
-    def __init__(self, api: ConfigsApi, client: Client, keeper: Keeper) -> None:
+    def __init__(self, api: ConfigsApi, client: Client, version: int, keeper: Keeper) -> None:
         self._api = api
         self._client = client
+        self._version = version
         self._keeper = keeper
         self._resources: list[Any] = []  # of the request
         self._changes: dict[Identity, Change] = {}  # to be stored if the broker agrees
@@ -92,6 +98,7 @@ class AlterConfigsRun(MessageRun):
         for resource in self._resources:
             rest.append(self._take_own(resource, times[api.identify(resource)] == 1))
             yield TURN
+        yield from self._judge(request, message, rest)
         kept = tuple(resource for resource in rest if api.identify(resource) not in self._rejections)
         if self._rejections and not kept:
             results = tuple(api.reject(one, self._rejections[api.identify(one)]) for one in self._resources)
@@ -129,7 +136,7 @@ class AlterConfigsRun(MessageRun):
             return resource
         mine = [config for config in resource.configs if api.is_own(own, config)]
         if is_named_once and (mine or (api.replaces and self._is_affected(topic))):
-            values = api.new_values(own, mine)
+            values = api.new_values(mine)
             if isinstance(values, Rejection):
                 self._rejections[identity] = values
             elif (trouble := self._keeper.trouble) is not None:
@@ -142,6 +149,33 @@ class AlterConfigsRun(MessageRun):
         return replace_fields(
             resource, configs=tuple(config for config in resource.configs if not api.is_own(own, config))
         )
+
+    def _judge(self, request: OpenMessage, message: Message, rest: Iterable[Any]) -> Steps[None]:
+        """Reject the changes that the broker would reject, and of the others those whose values are invalid."""
+        api, version = self._api, self._version
+        new = {of for of, change in self._changes.items() if any(value is not None for value in change.values.values())}
+        if not new:
+            return
+        asked = tuple(resource for resource in rest if api.identify(resource) in new)
+        question = replace_fields(message, **{api.resources: asked, "validate_only": True})
+        encode = partial(encode_request, question, version, request.correlation_id, self._client.client_id)
+        (answer,) = yield Send(((yield from offload(encode, request.elements)),))
+        opened = yield from offload(partial(decode_response, api.response, answer, version), request.elements)
+        results = {api.identify(result): result for result in getattr(opened.message, api.results)}
+        for identity in new:
+            if (rejection := self._judged(results.get(identity), self._changes[identity])) is not None:
+                self._rejections[identity] = rejection
+                del self._changes[identity]
+            yield TURN
+
+    def _judged(self, result: Any | None, change: Change) -> Rejection | None:
+        if result is None:
+            return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker has not answered for this topic")
+        if result.error_code != ErrorCode.NONE:
+            return Rejection(result.error_code, result.error_message or "")
+        own = self._keeper.own
+        checked = (own[name].reject(value) for name, value in change.values.items() if value is not None)
+        return next((rejection for rejection in checked if rejection is not None), None)
 
     def _is_affected(self, topic: str) -> bool:
         """Whether a request without own configs takes something away from this topic."""
@@ -324,7 +358,7 @@ class ConfigsApi:
     results: str  # the array of the response
     identify: Callable[[Any], Identity]  # a resource or a result
     is_own: Callable[[OwnConfigs, Any], bool]  # whether a config of a resource is one of the sidecar's
-    new_values: Callable[[OwnConfigs, list[Any]], NewValues | Rejection]  # what such configs of a resource set
+    new_values: Callable[[list[Any]], NewValues | Rejection]  # what such configs of a resource set
     replaces: bool  # whether configs that are not named go back to their defaults
     reject: Callable[[Any, Rejection], Struct]  # the result of a resource
 
@@ -346,25 +380,20 @@ def _has_operation(own: OwnConfigs, config: Any) -> bool:
     return config.name in own and config.config_operation in OPERATIONS
 
 
-def _first_rejection(own: OwnConfigs, values: NewValues) -> Rejection | None:
-    checked = (own[name].reject(value) for name, value in values.items() if value is not None)
-    return next((rejection for rejection in checked if rejection is not None), None)
-
-
-def _values_of_created(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+def _values_of_created(configs: list[Any]) -> NewValues | Rejection:
     values = {config.name: config.value for config in configs}
     if nulls := [name for name, value in values.items() if value is None]:
         return invalid(f"Null value not supported for topic configs: {','.join(nulls)}")
-    return _first_rejection(own, values) or values
+    return values
 
 
-def _values_of_replaced(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+def _values_of_replaced(configs: list[Any]) -> NewValues | Rejection:
     values = {config.name: config.value for config in configs}
     rejection = _reject_duplicates_and_nulls(configs, (name for name, value in values.items() if value is None))
-    return rejection or _first_rejection(own, values) or values
+    return rejection or values
 
 
-def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | Rejection:
+def _values_of_incremental(configs: list[Any]) -> NewValues | Rejection:
     deleted = {config.name for config in configs if config.config_operation == Operation.DELETE}
     values = {config.name: None if config.name in deleted else config.value for config in configs}
     nulls = (name for name, value in values.items() if value is None and name not in deleted)
@@ -374,7 +403,7 @@ def _values_of_incremental(own: OwnConfigs, configs: list[Any]) -> NewValues | R
         if config.config_operation in (Operation.APPEND, Operation.SUBTRACT):
             operation = Operation(config.config_operation).name
             return invalid(f"Can't {operation} to key {config.name} because its type is not LIST.")
-    return _first_rejection(own, values) or values
+    return values
 
 
 def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> Rejection | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest
-from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.errors import CodecError, bare
 from kafka_sidecar.codec.records import Batch, BatchHeader, BatchTooLargeError
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unreadable, find_fault
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
@@ -35,7 +35,6 @@ from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.relay.exchange import Client
 
-E = TypeVar("E", bound=BaseException)
 UNKNOWN_TOPIC = PartitionRejection(
     ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here"
 )  # clients look it up again
@@ -237,9 +236,9 @@ class TopicValidation(TopicRun):
         except PolicyFailedError as error:
             return error
         except ResolveRequired as error:
-            return _bare(error)
+            return bare(error)
         except CodecError as error:
-            too_large = isinstance(_bare(error), BatchTooLargeError)
+            too_large = isinstance(bare(error), BatchTooLargeError)
             if too_large and limit != self._run.terms.limit:
                 return None
             batch = partition.valid_batch
@@ -274,7 +273,7 @@ class TopicValidation(TopicRun):
         elif isinstance(verdict, PolicyFailedError):
             rejection = PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {verdict.policy} failed")
             found = report.failed(topic, verdict, enforced, origin)
-            _bare(_bare(verdict).error)
+            bare(bare(verdict).error)
         else:
             found = report.rejected(topic, verdict, enforced, origin)
             if not enforced:
@@ -290,12 +289,6 @@ class TopicValidation(TopicRun):
         found = self._run.terms.report.unreadable(topic, why.message, enforced, origin)
         if enforced:
             partition.rejection = with_id(_of_structure(why), found)
-
-
-def _bare(error: E) -> E:
-    """The error without its tracebacks: their frames keep all that the batch was inflated to."""
-    error.__traceback__ = error.__cause__ = error.__context__ = None
-    return error
 
 
 def _of_structure(why: InvalidBatch) -> PartitionRejection:

@@ -28,7 +28,7 @@ from kafka_sidecar.proxy.relay.exchange import Client, Closing, RouteError
 from kafka_sidecar.proxy.relay.introduction import diagnose, introduce
 from kafka_sidecar.proxy.security.sasl.verification import Accepted, RejectedError, Verification
 
-OAUTHBEARER = "OAUTHBEARER"
+OAUTHBEARER, PLAIN = "OAUTHBEARER", "PLAIN"
 MAX_FRAME_BYTES = 16 << 10
 MIN_FRAME_BYTES = 8
 MAX_FRAMES = 20  # a login has four
@@ -59,8 +59,11 @@ class ClientLogin:
         api_versions: ApiVersionsOf,
         tokens: TokenKeys | None = None,
         now: Callable[[], float] = time.time,
+        knows: Callable[[bytes], bool] = lambda token: False,
     ) -> None:
+        """``knows``: whether a token of PLAIN has a password with which its user has logged in before."""
         self._client = client
+        self._knows = knows
         self._tokens = tokens
         self._now = now  # seconds since 1970
         self._mechanisms = mechanisms
@@ -87,6 +90,11 @@ class ClientLogin:
         """What goes to the client. Look at `closing`, `awaits_turn` and `is_open` then."""
         self._carry += chunk
         return self._advance()
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether `verify` takes microseconds: a password that has to be computed with takes milliseconds."""
+        return self.mechanism != PLAIN or self._knows(self.token)
 
     def verify(self) -> Outcome:
         """What becomes of the token that waits: a token for the client, or the end of its login. In any thread."""

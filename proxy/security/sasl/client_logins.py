@@ -24,8 +24,9 @@ from kafka_sidecar.proxy.config.reload import state_of
 from kafka_sidecar.proxy.config.sasl import ClientSasl
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.security.sasl.client_login import ApiVersionsOf, ClientLogin
+from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.users import Users, UsersError, read_users
-from kafka_sidecar.proxy.security.sasl.verification import Verification, oauthbearer, plain, scram
+from kafka_sidecar.proxy.security.sasl.verification import Verification, is_known, oauthbearer, plain, scram
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class ClientLogins:
         self._file: Path | None = sasl.users_file
         self._seen = state_of(sasl.users_file) if sasl.users_file is not None else None
         self._users: Users = read_users(sasl.users_file) if sasl.users_file is not None else {}
+        self._known = KnownPasswords()
         self._tokens = _open_tokens(sasl) if "OAUTHBEARER" in sasl.mechanisms else None
         self._mechanisms: Mapping[str, Callable[[], Verification]] = {
             name: partial(self._verification, name) for name in sasl.mechanisms
@@ -60,14 +62,17 @@ class ClientLogins:
 
     def begin(self, client: Client) -> ClientLogin:
         """That of a client that has connected."""
-        return ClientLogin(client, self._mechanisms, self._api_versions, self._tokens)
+        return ClientLogin(client, self._mechanisms, self._api_versions, self._tokens, knows=self._knows)
+
+    def _knows(self, token: bytes) -> bool:
+        return is_known(token, self._users, self._known)
 
     def _verification(self, mechanism: str) -> Verification:
         if mechanism == "OAUTHBEARER":
             assert self._tokens is not None
             return oauthbearer(self._tokens.verify)
         users = self._current_users()
-        return plain(users) if mechanism == "PLAIN" else scram(mechanism, users, secrets.token_hex(16))
+        return plain(users, self._known) if mechanism == "PLAIN" else scram(mechanism, users, secrets.token_hex(16))
 
     def _current_users(self) -> Users:
         """Those of the file; the previous ones where it cannot be used."""

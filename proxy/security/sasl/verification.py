@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
+from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.scram import (
     GS2_HEADER,
     HASHES,
@@ -40,19 +41,40 @@ class Accepted:
 Verification = Generator[bytes, bytes, Accepted]
 
 
-def plain(users: Users) -> Verification:
+def plain(users: Users, known: KnownPasswords) -> Verification:
     """PLAIN (RFC 4616), verified with the keys of SCRAM."""
     token = yield b""
-    parts = token.split(b"\0")
     try:
-        authorization, name, password = (part.decode() for part in parts)
-    except ValueError:  # another number of parts, or no text
+        authorization, name, password = _parse_plain(token)
+    except ValueError:
         raise RejectedError("Authentication failed: Invalid username or password") from None
-    own = [(mechanism, users[mechanism, name]) for mechanism in HASHES if (mechanism, name) in users]
+    own = _own_verifiers(users, name)
     mechanism, verifier = own[0] if own else _stand_in(users, name, *HASHES)
-    if not knows(verifier, mechanism, password) or not own or authorization not in ("", name):
+    is_right = (bool(own) and known.has(name, verifier, password)) or knows(verifier, mechanism, password)
+    if not is_right or not own or authorization not in ("", name):
         raise RejectedError("Authentication failed: Invalid username or password")
+    known.add(name, verifier, password)
     return Accepted(name)
+
+
+def is_known(token: bytes, users: Users, known: KnownPasswords) -> bool:
+    """Whether a token of PLAIN has a password that need not be computed with."""
+    try:
+        _, name, password = _parse_plain(token)
+    except ValueError:
+        return False
+    own = _own_verifiers(users, name)
+    return bool(own) and known.has(name, own[0][1], password)
+
+
+def _parse_plain(token: bytes) -> tuple[str, str, str]:
+    """Raises ValueError: another number of parts, or no text."""
+    authorization, name, password = (part.decode() for part in token.split(b"\0"))
+    return authorization, name, password
+
+
+def _own_verifiers(users: Users, name: str) -> list[tuple[str, Verifier]]:
+    return [(mechanism, users[mechanism, name]) for mechanism in HASHES if (mechanism, name) in users]
 
 
 def scram(mechanism: str, users: Users, nonce: str) -> Verification:

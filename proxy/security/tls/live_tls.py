@@ -57,16 +57,6 @@ class LiveTls:
     def context(self) -> ssl.SSLContext:
         return self.loaded.context
 
-    def serving_context(self) -> ssl.SSLContext:
-        """A context for servers that take only one: each handshake looks at the files and goes on with what applies."""
-        first = self.context
-        first.sni_callback = self._choose
-        return first
-
-    def _choose(self, handshake: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        self.look()
-        handshake.context = self.context
-
     def look(self) -> None:
         """Read the files again if they have changed."""
         before, self._seen = self._seen, self._states()

@@ -10,7 +10,7 @@ import hmac
 import logging
 import socket
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
@@ -20,10 +20,13 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.reload import state_of
 from kafka_sidecar.proxy.config.types import host_port
-from kafka_sidecar.proxy.runtime.admission import bind_socket
-from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.relay.exchange import Closing
+from kafka_sidecar.proxy.runtime.admission import BACKLOG, bind_socket
+from kafka_sidecar.proxy.runtime.tasks import Paced, spawn
+from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
 from kafka_sidecar.proxy.server.admin.page import Page, Pages, json_page
+from kafka_sidecar.proxy.server.admin.places import Places
 
 log = logging.getLogger(__name__)
 
@@ -75,29 +78,34 @@ def _read(path: Path) -> bytes:
 
 MAX_REQUEST_BYTES = 16 << 10
 METHODS = (b"GET", b"HEAD", b"PUT")
-MAX_CONNECTIONS = 64
-TIME_LIMIT_S = 60.0  # for a request, from the start of the connection or the last response, and for its response
+FIRST_REQUEST_S = 5.0  # from the start of a connection
+TIME_LIMIT_S = 60.0  # for a further request, and for a response to be read
 UNAUTHORIZED = json_page(401, {"error": "the request needs the token of admin.token_file: Authorization: Bearer TOKEN"})
 END = (h11.NEED_DATA, h11.PAUSED)  # events: no request is complete
 
 
 class AdminServer:
-    """Makes the protocols of the admin port's connections; counts them."""
+    """Makes the protocols of the admin port's connections, which take places."""
 
     def __init__(self, admin: Pages, token: AdminToken | None = None) -> None:
         self.admin = admin
         self.token = token
-        self.open = 0
+        self.places = Places()
 
     def protocol(self) -> AdminProtocol:
         return AdminProtocol(self)
 
 
 class AdminProtocol(asyncio.Protocol):
-    """One HTTP connection."""
+    """One HTTP connection. With TLS it is also a `tls_listener.Accepted`, so that half a handshake has a place too."""
 
     def __init__(self, server: AdminServer) -> None:
         self._server = server
+        self.ip = ""
+        self.client = self
+        self.handshake: asyncio.Task[None] | None = None  # of TLS, while it lasts
+        self.secured: Callable[[asyncio.BaseTransport], None] | None = None
+        self.has_ended = False
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_BYTES)
         self._transport: asyncio.Transport | None = None
         self._request: h11.Request | None = None
@@ -108,13 +116,31 @@ class AdminProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(0)
-        self._server.open += 1
-        if self._server.open > MAX_CONNECTIONS:
-            self._transport.close()
-        self._restart_limit()
+        if self.handshake is None:
+            self.client_came(transport.get_extra_info("peername"))
+        self._restart_limit(FIRST_REQUEST_S)
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        return self._transport
+
+    def client_came(self, peer: tuple[object, ...] | None) -> None:
+        """``peer``: its address."""
+        self.ip = str(peer[0]) if peer else ""
+        self._server.places.enter(self)
+
+    def give_way(self) -> None:
+        self.has_ended = True
+        if self.handshake is not None:
+            self.handshake.cancel()
+        self._abort()
+
+    def end(self, closing: Closing) -> None:
+        """The handshake has failed; there is no connection to end."""
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._server.open -= 1
+        self.has_ended = True
+        self._server.places.leave(self)
         self._transport = None
         if self._limit is not None:
             self._limit.cancel()
@@ -149,6 +175,7 @@ class AdminProtocol(asyncio.Protocol):
     def _begin(self, request: h11.Request) -> None:
         assert self._transport is not None
         self._is_busy = True
+        self._server.places.works(self)
         self._transport.pause_reading()
         self._asked_at = time.monotonic()
         wait_s = self._server.admin.wait_s(request.target.decode("ascii"))
@@ -191,11 +218,12 @@ class AdminProtocol(asyncio.Protocol):
         out += self._http.send(h11.Data(data=page.body if request.method != b"HEAD" else b"")) or b""
         out += self._http.send(h11.EndOfMessage()) or b""
         self._transport.write(out)
+        self._server.places.rests(self)
         if self._http.our_state is h11.MUST_CLOSE:
             self._transport.close()
             return
         self._http.start_next_cycle()
-        self._restart_limit()
+        self._restart_limit(TIME_LIMIT_S)
         if not self._transport.get_write_buffer_size():
             self.resume_writing()
 
@@ -209,10 +237,10 @@ class AdminProtocol(asyncio.Protocol):
         self._transport.resume_reading()
         self._advance()
 
-    def _restart_limit(self) -> None:
+    def _restart_limit(self, limit_s: float) -> None:
         if self._limit is not None:
             self._limit.cancel()
-        self._limit = asyncio.get_running_loop().call_later(TIME_LIMIT_S, self._abort)
+        self._limit = asyncio.get_running_loop().call_later(limit_s, self._abort)
 
     def _abort(self) -> None:
         if self._transport is not None:
@@ -225,9 +253,12 @@ class AdminProtocol(asyncio.Protocol):
 
 DEFAULT_ADMIN = "127.0.0.1:9190"
 HANDSHAKE_S = 5.0
+Listener = asyncio.Server | TlsListener
 
 
-async def serve_admin(pages: Pages, config: Config, tls: LiveTls | None = None) -> tuple[asyncio.Server, str]:
+async def serve_admin(
+    pages: Pages, config: Config, tls: LiveTls | None = None
+) -> tuple[asyncio.Server | TlsListener, str]:
     """Serve pages at the configured address, which is returned too. Raises ConfigError."""
     configured = config.admin.listen
     token = _token(config.admin.token_file)
@@ -245,13 +276,16 @@ async def serve_admin(pages: Pages, config: Config, tls: LiveTls | None = None) 
     return await _open(AdminServer(pages, token), bound, tls), address
 
 
-async def _open(server: AdminServer, bound: socket.socket, tls: LiveTls | None) -> asyncio.Server:
-    loop = asyncio.get_running_loop()
+async def _open(server: AdminServer, bound: socket.socket, tls: LiveTls | None) -> Listener:
     if tls is None:
-        return await loop.create_server(server.protocol, sock=bound)
-    return await loop.create_server(
-        server.protocol, sock=bound, ssl=tls.serving_context(), ssl_handshake_timeout=HANDSHAKE_S
-    )
+        return await asyncio.get_running_loop().create_server(server.protocol, sock=bound, backlog=BACKLOG)
+    live = tls
+
+    def protocol() -> AdminProtocol:
+        live.look()  # where workers serve clients, nothing else looks at the files
+        return server.protocol()
+
+    return TlsListener(bound, protocol, live, Paced(STARTED_PER_TURN), HANDSHAKE_S)
 
 
 def _token(path: Path | None) -> AdminToken | None:

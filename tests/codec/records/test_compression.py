@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,6 +31,7 @@ from kafka_sidecar.codec.records.compression import (
     XERIAL_HEADER,
     BatchTooLargeError,
     Codec,
+    DecompressionError,
     compress,
     decompress,
 )
@@ -342,3 +345,77 @@ def test_an_lz4_frame_of_many_tiny_blocks_is_decompressed() -> None:
     raw = (1 | 1 << 31).to_bytes(4, "little") + b"a"
     frame = bytes.fromhex("04224d18604082") + raw * 5000 + bytes(4)
     assert inflated(Codec.LZ4, frame) == b"a" * 5000
+
+
+def member(data: bytes, flags: int = 0, more: bytes = b"") -> bytes:
+    """A gzip member with these flags in its header, and what they announce."""
+    whole = gzip.compress(data, mtime=0)
+    return whole[:3] + bytes([flags]) + whole[4:10] + more + whole[10:]
+
+
+FEXTRA, FNAME, FCOMMENT, FHCRC = 4, 8, 16, 2
+HEAD = member(b"", FNAME | FHCRC, b"name\0")[:15]
+# What follows a member, and what Java reads of it (GZIPInputStream, Java 17 and 21).
+AFTER = {
+    "zeros": (bytes(100), b""),
+    "a few bytes": (b"garbage", b""),
+    "18 bytes of a member": (member(b"more")[:18], b""),
+    "a header that ends early": (member(b"more")[:3] + bytes([FNAME]) + b"x" * 100, b""),
+    "another method": (b"\x1f\x8b\x07" + bytes(30), b""),
+    "a wrong checksum of the header": (HEAD + b"\0\0" + member(b"more")[10:], b""),
+    "a member": (member(b"more"), b"more"),
+    "a member and zeros": (member(b"more") + bytes(100), b"more"),
+    "a member with a name": (member(b"more", FNAME, b"name\0"), b"more"),
+    "a member with all of it": (member(b"more", FEXTRA | FNAME | FCOMMENT, b"\2\0abname\0comment\0"), b"more"),
+    "a member with a checksum of its header": (
+        HEAD + (zlib.crc32(HEAD) & 0xFFFF).to_bytes(2, "little") + member(b"more")[10:], b"more",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_bytes_after_a_gzip_member_are_read_as_java_reads_them(name: str) -> None:
+    after, more = AFTER[name]
+    assert inflated(Codec.GZIP, member(b"data") + after) == b"data" + more
+
+
+@pytest.mark.parametrize("damaged", [member(b"more" * 99)[:-9], member(b"more" * 99)[:-8] + bytes(8)])
+def test_a_further_gzip_member_that_is_damaged_is_an_error(damaged: bytes) -> None:
+    with pytest.raises(DecompressionError):
+        inflated(Codec.GZIP, member(b"data") + damaged)
+
+
+def test_names_of_gzip_members_are_not_searched_again_and_again() -> None:
+    one = member(b"", FNAME, b"n" * 4000 + b"\0")
+    began = time.perf_counter()
+    assert inflated(Codec.GZIP, one * 1000 + member(b"data") + one[:-100]) == b"data"
+    assert time.perf_counter() - began < 2.0
+
+
+def skippable(data: bytes, magic: int = 0x184D2A50) -> bytes:
+    return magic.to_bytes(4, "little") + len(data).to_bytes(4, "little") + data
+
+
+@pytest.mark.parametrize("magic", [0x184D2A50, 0x184D2A5F])
+def test_skippable_frames_of_zstd_are_skipped_wherever_they_are(magic: int) -> None:
+    skip = skippable(b"metadata", magic)
+    assert inflated(Codec.ZSTD, skip + zstd(b"data") + skip + skippable(b"") + zstd(b"more") + skip) == b"datamore"
+    assert inflated(Codec.ZSTD, skip) == b""
+
+
+@pytest.mark.parametrize(
+    "data", [skippable(b"metadata")[:3], skippable(b"")[:7], skippable(b"metadata")[:-1], skippable(b"", 0x184D2A60)]
+)
+def test_a_first_skippable_frame_that_ends_early_is_an_error(data: bytes) -> None:
+    with pytest.raises(DecompressionError):
+        inflated(Codec.ZSTD, data)
+
+
+def test_a_later_skippable_frame_that_ends_early_is_the_end() -> None:
+    for end in (skippable(b"metadata")[:-1], skippable(b"")[:7], skippable(b"")[:4]):
+        assert inflated(Codec.ZSTD, zstd(b"data") + end) == b"data"
+
+
+def test_skippable_frames_are_limited() -> None:
+    with pytest.raises(BatchTooLargeError, match="zstd blocks"):
+        inflated(Codec.ZSTD, skippable(b"") * 1_000_000 + zstd(b"data"))

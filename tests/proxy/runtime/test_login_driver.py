@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.runtime import login_driver
-from kafka_sidecar.proxy.runtime.login_driver import LoginDriver, Verifications
+from kafka_sidecar.proxy.runtime import verifications
+from kafka_sidecar.proxy.runtime.login_driver import LoginDriver
+from kafka_sidecar.proxy.runtime.verifications import Failures, Verifications
 
 
 class ClientLogin:
@@ -21,7 +22,7 @@ class ClientLogin:
     def __init__(self, verify: Callable[[], bytes]) -> None:
         self.verify = verify
         self.is_open, self.is_rejected, self.rest, self.token = False, False, b"", b""
-        self.needs_keys, self.lifetime_s = False, None
+        self.needs_keys, self.is_quick, self.lifetime_s = False, False, None
         self.closing: Closing | None = None
 
     @property
@@ -50,7 +51,7 @@ class Side:
         self.transport: SimpleNamespace | None = SimpleNamespace(
             write=self.written.append, is_closing=lambda: self.is_closing
         )
-        self.client = self
+        self.client, self.ip = self, "192.0.2.1"
         self.received: list[bytes] = []
         self.data_received = self.received.append
         self.ended: list[Closing] = []
@@ -60,11 +61,12 @@ class Side:
 
 
 def login(
-    limit_s: float = 10.0, verifications: Verifications | None = None, verify: Callable[[], bytes] = lambda: b""
+    limit_s: float = 10.0, thread: Verifications | None = None, verify: Callable[[], bytes] = lambda: b""
 ) -> tuple[Side, LoginDriver, Counter[str]]:
     side, counts = Side(), Counter[str]()
-    thread = verifications or Verifications()
-    return side, LoginDriver(side, ClientLogin(verify), limit_s, counts, thread), counts  # type: ignore[arg-type]
+    thread = thread or Verifications()
+    failures = Failures(lambda: 0.0)
+    return side, LoginDriver(side, ClientLogin(verify), limit_s, counts, thread, failures), counts  # type: ignore[arg-type]
 
 
 async def verified() -> None:
@@ -92,7 +94,7 @@ async def test_passwords_are_verified_one_after_the_other_and_the_event_loop_goe
         running[0] -= 1
         return b""
 
-    made = [login(verifications=thread, verify=verify) for _ in range(3)]
+    made = [login(thread=thread, verify=verify) for _ in range(3)]
     for _, one, _ in made:
         one.feed(b"open")
     while not all(side.written for side, *_ in made):
@@ -113,7 +115,7 @@ async def test_no_password_is_verified_of_a_client_that_has_gone_or_is_disconnec
 
 
 async def test_a_rejection_is_sent_after_a_pause_and_nothing_is_read_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_driver, "REJECTED_PAUSE_S", 0.04)
+    monkeypatch.setattr(verifications, "REJECTED_PAUSE_S", 0.04)
     side, one, counts = login()
     one.feed(b"bad")
     await verified()
@@ -137,22 +139,3 @@ async def test_a_login_that_has_succeeded_has_no_limit() -> None:
     one.feed(b"open")
     await asyncio.sleep(0.06)
     assert side.ended == []
-
-
-async def test_what_a_verification_returns_or_raises_comes_from_its_thread() -> None:
-    thread = Verifications()
-    assert await thread.run(lambda: b"challenge") == b"challenge"
-    with pytest.raises(ZeroDivisionError):
-        await thread.run(lambda: 1 / 0)
-
-
-async def test_nothing_that_waits_is_verified_after_the_end() -> None:
-    thread, done = Verifications(), list[int]()
-    first = asyncio.ensure_future(thread.run(lambda: time.sleep(0.05)))
-    second = asyncio.ensure_future(thread.run(lambda: done.append(2)))
-    await asyncio.sleep(0.01)
-    thread.stop()
-    await first
-    with pytest.raises(asyncio.CancelledError):
-        await second
-    assert done == []

@@ -17,7 +17,7 @@ from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.features.topic_configs import configs as configs_module
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
-from kafka_sidecar.proxy.features.topic_configs.entries import Change, StoreConfigs
+from kafka_sidecar.proxy.features.topic_configs.entries import Change, StoreConfigs, own_configs
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import Reader
 from kafka_sidecar.proxy.relay.exchange import Respond
 
@@ -142,6 +142,45 @@ async def test_the_brokers_error_wins_and_nothing_is_stored(cluster: Cluster, ve
         )
         assert results(result) == [("orders", 29, "not you")]
         assert cluster.log.records == []
+
+
+DENIED, INVALID_CONFIG = 29, 40
+ASKS: dict[int, Any] = {
+    INCREMENTAL: (1, {"resources": [resource(config(POLICY, "bad"))]}, alter_response("orders", code=DENIED)),
+    LEGACY: (2, {"resources": [legacy(resource(config(POLICY, "bad")))]}, alter_response("orders", code=DENIED)),
+    CREATE: (7, {"topics": [{"name": "orders", "configs": [{"name": POLICY, "value": "bad"}]}]},
+             create_response("orders", code=DENIED)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ASKS)
+async def test_a_policy_is_not_judged_for_a_client_that_may_not_alter_the_topic(cluster: Cluster, key: int) -> None:
+    version, request, denied = ASKS[key]
+    judged: list[str] = []
+    async with cluster.sidecar() as configs:
+        configs.own = own_configs(judged.append)
+        result = await send(configs, key, version, request, denied)
+        array = result.response.topics if key == CREATE else result.response.responses
+        assert [one.error_code.value for one in array] == [DENIED]
+        assert (result.request, judged) == (None, [])
+        await send(
+            configs, key, version, request, create_response("orders") if key == CREATE else alter_response("orders")
+        )
+        assert judged == ["bad"]
+
+
+async def test_the_broker_is_asked_about_topics_that_get_a_policy_and_no_others(cluster: Cluster) -> None:
+    async with cluster.sidecar() as configs:
+        resources = [
+            resource(config(POLICY, "headers"), config("retention.ms", "1")),
+            resource(config(POLICY, None, DELETE), topic="payments"),
+            resource(config("retention.ms", "1"), topic="other"),
+        ]
+        names_ = [one["resource_name"] for one in resources]
+        result = await send(configs, INCREMENTAL, 1, {"resources": resources}, alter_response(*names_))
+        (question,) = result.asked
+        assert [(one.resource_name, names(one)) for one in question.resources] == [("orders", ["retention.ms"])]
+        assert [one.resource_name for one in result.request.resources] == names_
 
 
 async def test_a_policy_that_is_deleted_is_null_again(cluster: Cluster) -> None:

@@ -13,6 +13,7 @@ from support.dialogue import Dialogue, pieces, request
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import RouteError
 from kafka_sidecar.proxy.security.sasl.client_login import MAX_FRAME_BYTES, MAX_FRAMES, ClientLogin
+from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.users import Users, create_verifier
 from kafka_sidecar.proxy.security.sasl.verification import plain
 
@@ -33,7 +34,7 @@ def versions(version: int, correlation_id: int) -> bytes:
 
 
 def client_login() -> ClientLogin:
-    return ClientLogin(Dialogue().session, {"PLAIN": lambda: plain(USERS)}, versions)
+    return ClientLogin(Dialogue().session, {"PLAIN": lambda: plain(USERS, KnownPasswords())}, versions)
 
 
 def fed(one: ClientLogin, chunk: bytes) -> bytes:
@@ -63,7 +64,7 @@ def test_any_chunks_give_the_same_responses(cuts: list[int]) -> None:
 
 def test_the_principal_and_the_client_id_are_known_after_the_login() -> None:
     client = Dialogue().session
-    one = ClientLogin(client, {"PLAIN": lambda: plain(USERS)}, versions)
+    one = ClientLogin(client, {"PLAIN": lambda: plain(USERS, KnownPasswords())}, versions)
     fed(one, HANDSHAKE)
     fed(one, token())
     assert (client.principal, client.client_id) == ("User:alice", "app")
@@ -140,7 +141,7 @@ def test_without_a_broker_there_are_no_versions_to_offer() -> None:
     def unknown(version: int, correlation_id: int) -> bytes:
         raise RouteError("broker_unreachable", "no broker has responded yet")
 
-    one = ClientLogin(Dialogue().session, {"PLAIN": lambda: plain(USERS)}, unknown)
+    one = ClientLogin(Dialogue().session, {"PLAIN": lambda: plain(USERS, KnownPasswords())}, unknown)
     assert fed(one, VERSIONS) == b""
     assert one.closing is not None
     assert one.closing.cause == "broker_unreachable"

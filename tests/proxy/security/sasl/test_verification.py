@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_sidecar.proxy.security.sasl import conversation, scram
 from kafka_sidecar.proxy.security.sasl.conversation import Tokens
+from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.users import Users, Verifier, create_verifier
 from kafka_sidecar.proxy.security.sasl.verification import Accepted, RejectedError, Verification, oauthbearer, plain
 from kafka_sidecar.proxy.security.sasl.verification import scram as verify_scram
@@ -44,7 +45,7 @@ def test_unknown_users_and_wrong_passwords_get_the_same_error(user: str, passwor
     with pytest.raises(RejectedError, match=text):
         accepted(verify_scram("SCRAM-SHA-256", USERS, "def"), scram.client("SCRAM-SHA-256", user, password, "abc"))
     with pytest.raises(RejectedError, match="Invalid username or password"):
-        accepted(plain(USERS), conversation.plain(user, password))
+        accepted(plain(USERS, KnownPasswords()), conversation.plain(user, password))
 
 
 def test_what_a_client_is_asked_does_not_say_which_users_exist() -> None:
@@ -76,11 +77,11 @@ def test_the_example_of_the_rfc_is_reproduced() -> None:
 
 
 def test_plain_is_verified_with_the_keys_of_scram() -> None:
-    assert accepted(plain(USERS), conversation.plain("a=l,ice", "hush")) == "a=l,ice"
+    assert accepted(plain(USERS, KnownPasswords()), conversation.plain("a=l,ice", "hush")) == "a=l,ice"
 
 
 def test_no_user_logs_in_for_another_user() -> None:
-    steps = plain(USERS)
+    steps = plain(USERS, KnownPasswords())
     next(steps)
     with pytest.raises(RejectedError):
         steps.send(b"bob\0a=l,ice\0hush")
@@ -107,7 +108,8 @@ def test_a_token_that_is_not_accepted_is_answered_as_brokers_do() -> None:
 @given(st.lists(st.binary(max_size=100), min_size=3, max_size=3), st.booleans())
 def test_hostile_tokens_are_rejected_and_raise_nothing_else(tokens: list[bytes], begins_well: bool) -> None:
     verifications: list[Callable[[], Verification]] = [
-        lambda: plain(USERS), lambda: verify_scram("SCRAM-SHA-256", USERS, "x"), lambda: oauthbearer(_reject)
+        lambda: plain(USERS, KnownPasswords()), lambda: verify_scram("SCRAM-SHA-256", USERS, "x"),
+        lambda: oauthbearer(_reject),
     ]  # fmt: skip
     for begin in verifications:
         steps = begin()

@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,11 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.server.admin import exposition
 from kafka_sidecar.proxy.server.admin import http as http_module
 from kafka_sidecar.proxy.server.admin import pages as pages_module
+from kafka_sidecar.proxy.server.admin import places as places_module
 from kafka_sidecar.proxy.server.admin.http import MAX_REQUEST_BYTES, AdminToken, TokenError, serve_admin
 from kafka_sidecar.proxy.server.admin.page import Page
 from kafka_sidecar.proxy.server.admin.pages import Admin
+from kafka_sidecar.proxy.server.admin.places import MAX_CONNECTIONS
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
@@ -228,19 +230,38 @@ async def test_metrics_are_rendered_once_a_second_and_are_never_older_than_their
     assert min(later - sooner for sooner, later in pairwise(times)) >= 0.045  # timers are exact to a millisecond
 
 
-async def test_a_connection_over_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_module, "MAX_CONNECTIONS", 2)
-    async with pages("127.0.0.1:1") as (_, port), connected(port), connected(port) as two:
-        async with connected(port) as three:
-            assert await three.rest() == b""
-        two.close()
-        await until(lambda: protocols[-1].open == 1)
+async def test_a_connection_over_the_limit_takes_the_place_of_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places_module, "MAX_CONNECTIONS", 2)
+    async with pages("127.0.0.1:1") as (_, port), connected(port) as one, connected(port) as two:
+        await until(lambda: len(protocols[-1].places) == 2)
         assert (await get(port, "/livez"))[0] == 200
+        assert await one.rest() == b""
+        assert (await get(port, "/livez"))[0] == 200
+        two.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert b" 200 " in await two.rest()
+        await until(lambda: not protocols[-1].places)
+
+
+async def test_probes_are_answered_whatever_others_hold_and_do_not_read() -> None:
+    """Nor does a request whose response is not read keep a place."""
+    async with pages("127.0.0.1:1") as (_, port), AsyncExitStack() as stack:
+        for number in range(3 * MAX_CONNECTIONS):
+            client = await Client.connect(port)
+            stack.callback(client.abort)
+            client.pause()
+            if number % 2:
+                client.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500)
+            if not number % 10:
+                assert (await get(port, "/livez"))[0] == 200
+        assert len(protocols[-1].places) <= MAX_CONNECTIONS
+        await stack.aclose()
+        await until(lambda: not protocols[-1].places)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTT", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"])
 async def test_a_connection_without_a_further_request_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_module, "TIME_LIMIT_S", 0.05)
+    monkeypatch.setattr(http_module, "FIRST_REQUEST_S", 0.05)
     async with pages("127.0.0.1:1") as (_, port), connected(port) as client:
         client.send(sent)
         assert (b"200" in await client.rest()) == (sent[-4:] == b"\r\n\r\n")
@@ -437,3 +458,15 @@ async def test_the_admin_port_can_require_a_certificate(tmp_path: Path) -> None:
         except (ssl.SSLError, ConnectionError):
             line = b""
         assert line == b""
+
+
+async def test_half_handshakes_take_places_and_a_probe_gets_one(tmp_path: Path) -> None:
+    async with opened(secured(tmp_path)) as port, AsyncExitStack() as stack:
+        halves = [await Client.connect(port) for _ in range(2 * MAX_CONNECTIONS)]
+        for half in halves:
+            stack.callback(half.abort)
+            half.send(b"\x16\x03\x01")
+        async with connected(port, CA.client_context()) as client:
+            client.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert b" 200 " in await client.rest()
+        assert await halves[0].rest() == b""
