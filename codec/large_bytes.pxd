@@ -24,7 +24,28 @@ cdef extern from *:
     """
     void want_large_pages(char*, Py_ssize_t) noexcept
 
-cdef Py_ssize_t _MIN_LARGE_BYTES
+cdef extern from *:
+    """
+    /* Copies while other threads may run Python: the first write to a new page takes longer than the copy. */
+    static Py_ssize_t copy_released(char *to, PyObject *part, Py_ssize_t room) {
+        Py_buffer view;
+        if (PyObject_GetBuffer(part, &view, PyBUF_SIMPLE) < 0) return -1;
+        const Py_ssize_t size = view.len;
+        if (size > room) {
+            PyBuffer_Release(&view);
+            PyErr_SetString(PyExc_ValueError, "a part is longer than what is missing");
+            return -1;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(to, view.buf, size);
+        Py_END_ALLOW_THREADS
+        PyBuffer_Release(&view);
+        return size;
+    }
+    """
+    Py_ssize_t copy_released(char*, object, Py_ssize_t) except -1
+
+cdef Py_ssize_t _MIN_LARGE_BYTES, _HELD_BYTES
 
 
 @cython.final
@@ -36,10 +57,12 @@ cdef class Gathered:
     @cython.locals(end=Py_ssize_t)
     cpdef add(self, part)
 
+    cdef _add_released(self, part)
+
     cpdef fill(self, Py_ssize_t size)
 
     cpdef bytes whole(self)
 
 
-@cython.locals(size=Py_ssize_t, out=Gathered)
+@cython.locals(size=Py_ssize_t, held=Py_ssize_t, out=Gathered)
 cpdef bytes join(parts)

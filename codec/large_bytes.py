@@ -22,6 +22,7 @@ if cython.compiled:
 
 MIN_LARGE_BYTES = 4 << 20  # for smaller objects it is not worth a system call
 _MIN_LARGE_BYTES = MIN_LARGE_BYTES  # for C
+_HELD_BYTES = 256 << 10  # are copied before other threads may run
 
 
 class Gathered:
@@ -50,6 +51,14 @@ class Gathered:
         self._view[self._at : end] = part
         self._at = end
 
+    def _add_released(self, part: Buffer) -> None:
+        """As `add`; other threads run meanwhile."""
+        if cython.compiled:
+            start = cython.cast(cython.p_char, self._out)
+            self._at += copy_released(start + self._at, part, len(self._view) - self._at)  # type: ignore[name-defined] # noqa: F821 - declared in large_bytes.pxd
+        else:
+            self.add(part)
+
     @property
     def room(self) -> memoryview:
         """Where the rest can be written to, all but its last byte; valid as long as this object is not let go."""
@@ -72,13 +81,18 @@ class Gathered:
 
 
 def join(parts: Sequence[Buffer]) -> bytes:
-    """The bytes of all parts, in their order."""
+    """The bytes of all parts, in their order. Other threads run meanwhile, if there are many bytes."""
     size = 0
     for part in parts:
         size += len(part)
     if size < _MIN_LARGE_BYTES or not cython.compiled:
         return b"".join(parts)
-    out = Gathered(size)
+    out, held = Gathered(size), 0
     for part in parts:
-        out.add(part)
+        held += len(part)
+        if held < _HELD_BYTES:
+            out.add(part)
+        else:
+            out._add_released(part)
+            held = 0
     return out.whole()

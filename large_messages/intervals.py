@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 MAX_TRACKED = 500  # `max.tracked.messages.per.partition`
@@ -96,11 +97,21 @@ class Intervals:
     def complete(
         self, topic: Topic, partition: int, message_id: bytes, start: int, end: int, max_tracked: int = MAX_TRACKED
     ) -> None:
-        """The record at ``end`` completes the message, whether it is delivered or not: it is aborted, or misses a part.
+        """The record at ``end`` completes the message.
 
         The first of the slices of which it is assembled is at ``start``.
         """
         self._put(topic, partition, message_id, _Interval(start, end, end, 0.0), max_tracked)
+
+    def give_up(self, topic: Topic, partition: int, message_id: bytes) -> None:
+        """A record that should complete the message does not: it misses a part, is damaged or aborted.
+
+        No commit waits for the message from now on. Its slices are not deleted: who has written that record may be
+        another one than who has written the slices, and the record that completes them may follow.
+        """
+        known = self._of(topic, partition).intervals.get(message_id)
+        if known is not None and known.end == _INCOMPLETE:
+            self._of(topic, partition).intervals[message_id] = known._replace(grew=-inf)
 
     def see(self, topic: Topic, partition: int, start: int, end: int) -> None:
         """All that is stored from ``start`` to ``end``, exclusive, has been seen: its messages were reported before."""

@@ -92,7 +92,7 @@ class HeldFetch:
     def _skip_in(self, name: str, one: FetchPartition) -> FetchPartition:
         position = FetchPosition(
             _kept(self._client.client_id),
-            self._client.principal,
+            _kept(self._client.principal),
             self._isolation_level,
             name,
             one.partition,
@@ -158,11 +158,11 @@ MAX_KEPT = 10_000
 MAX_KEPT_NAME = 249  # characters
 
 
-def _kept(client_id: str | None) -> str | None:
-    """What is kept of a client id, which may have 32 KB: of a long one its hash."""
-    if client_id is None or len(client_id) <= MAX_KEPT_NAME:
-        return client_id
-    return sha256(client_id.encode(errors="surrogatepass")).hexdigest()
+def _kept(name: str | None) -> str | None:
+    """What is kept of a client id, which may have 32 KB, or of a principal: of a long one its hash."""
+    if name is None or len(name) <= MAX_KEPT_NAME:
+        return name
+    return sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 class FetchPosition(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from threading import Event, Thread
 
 import pytest
 
@@ -56,3 +57,28 @@ def test_an_object_is_gathered_only_when_all_of_it_has_come() -> None:
         gathered.add(b"567890")
     gathered.add(memoryview(b"56789"))
     assert gathered.whole() == b"0123456789"
+
+
+def test_other_threads_run_while_megabytes_are_joined() -> None:
+    parts, before = [bytes(32 << 20)] * 2, sys.getswitchinterval()
+    sys.setswitchinterval(100.0)  # nobody gets a turn who is not let
+    try:
+        assert any(runs_during_a_join(parts) for _ in range(20))
+    finally:
+        sys.setswitchinterval(before)
+
+
+def runs_during_a_join(parts: list[bytes]) -> bool:
+    begins, ran = Event(), list[bool]()
+
+    def run() -> None:
+        begins.wait()
+        ran.append(True)
+
+    other = Thread(target=run)
+    other.start()
+    begins.set()
+    join(parts)
+    has_run = bool(ran)
+    other.join()
+    return has_run

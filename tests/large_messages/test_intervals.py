@@ -260,3 +260,19 @@ def test_partitions_beyond_the_limit_are_forgotten() -> None:
     for partition in range(10_001):
         intervals.see(TOPIC, partition, 0, 5)
     assert [intervals.first_unseen(TOPIC, partition, 0, 5) for partition in (0, 1, 10_000)] == [0, None, None]
+
+
+def test_a_message_that_is_given_up_holds_no_commit_and_its_slices_are_not_deleted() -> None:
+    """Somebody else may have written the record that was to complete it."""
+    intervals = Intervals()
+    for offset in (1, 2):
+        intervals.see_slice("orders", 0, b"one", offset)
+    intervals.see("orders", 0, 0, 5)
+    assert intervals.safe_offset("orders", 0, 5) == 1
+    intervals.give_up("orders", 0, b"one")
+    intervals.give_up("orders", 0, b"unknown")
+    assert (intervals.safe_offset("orders", 0, 5), intervals.deletable("orders", 0, 5)) == (5, 1)
+    intervals.complete("orders", 0, b"one", 1, 7)
+    intervals.give_up("orders", 0, b"one")  # a record after it changes nothing
+    assert (intervals.safe_offset("orders", 0, 5), intervals.deletable("orders", 0, 5)) == (1, 1)
+    assert intervals.deletable("orders", 0, 8) == 8

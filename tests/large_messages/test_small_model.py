@@ -5,14 +5,14 @@ says, which is written once more in `support/small_logs.py`, from a list of what
 from __future__ import annotations
 
 import pytest
-from support.examples import some
+from support.examples import TAKES_FEW, some
 from support.large_logs import OUT_OF_RANGE, Log, Process, consume
 from support.small_logs import VALUES, WRITERS_OF_A, Sent, interleavings, rule, written
 
 from kafka_sidecar.large_messages.reading import Fetched
 from kafka_sidecar.large_messages.settings import TopicSettings
 
-LOGS = 3  # of each kind, where not all are taken
+LOGS = 1 if TAKES_FEW else 3  # of each kind, where not all are taken
 SHORT_GAP = 4
 NOT_LEADER = 6
 STANDING = TopicSettings(on_missing="fail")  # a message that is taken for missing is noticed

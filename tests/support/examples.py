@@ -10,6 +10,7 @@ from hypothesis import settings
 
 T = TypeVar("T")
 TAKES_ALL = settings().max_examples >= 100  # by the Hypothesis profile
+TAKES_FEW = settings().max_examples < 30  # to see which lines run, which takes ten times as long
 
 
 def some(examples: Iterable[T], of: int, at: int = 0) -> list[T]:

@@ -8,12 +8,13 @@ nothing of the partition is deleted: the client gets an error and tries again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.crc_parts import joined
 from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import Message, replace_fields
@@ -33,6 +34,8 @@ from kafka_sidecar.codec.messages.list_offsets import (
 )
 from kafka_sidecar.codec.visibility import SHOWN, all_visible, offsets_of
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.large_messages.assembly import checksum_after
+from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.classify import Part
 from kafka_sidecar.large_messages.intervals import Intervals
 from kafka_sidecar.large_messages.partition_log import RECORD_BYTES, PartitionLog, cut_read
@@ -257,7 +260,7 @@ def deletable(at_broker: PartitionLog, intervals: Intervals, log_start: int, off
     """
     gap, place = at_broker.settings.look_back, (at_broker.topic, at_broker.partition)
     first = max(offset - 1 - gap, log_start)
-    segments: dict[bytes, dict[int, int]] = {}  # that were read here: their offsets by message id and number
+    messages: dict[Key, _Message] = {}  # of which something was read here
     while (at := intervals.first_unseen(*place, first, offset)) is not None:
         fetched = yield from at_broker.read(at, READ_BYTES)
         if fetched.error_code != ErrorCode.NONE:
@@ -266,38 +269,111 @@ def deletable(at_broker: PartitionLog, intervals: Intervals, log_start: int, off
         if end <= at:
             raise UnreadableError(ErrorCode.UNKNOWN_SERVER_ERROR)
         for part in parts:
-            if part.offset >= at:
-                _note(part, intervals, at_broker, segments)
+            if part.segment.offset >= at:
+                _note(part, intervals, at_broker, messages)
         intervals.see(*place, at, end)
     return intervals.deletable(*place, offset, gap)
 
 
-def _note(part: Part, intervals: Intervals, at_broker: PartitionLog, segments: dict[bytes, dict[int, int]]) -> None:
+Key = tuple[bytes, int, int]  # what the segments of one message have in common: its id, their number, its size
+
+
+class _Seen(NamedTuple):
+    """What is remembered of a segment: not its payload, of which a gap may have gigabytes."""
+
+    offset: int
+    size: int
+    crc: int
+
+
+class _SeenPart(NamedTuple):
+    key: Key
+    number: int
+    may_complete: bool
+    is_carrier: bool
+    pointers: BackPointers | None
+    segment: _Seen
+
+
+@dataclass(slots=True)
+class _Message:
+    """The segments that were read of a message."""
+
+    by_offset: dict[int, tuple[int, _Seen]] = field(default_factory=dict)
+    first: dict[int, _Seen] = field(default_factory=dict)  # the first copy of each, by number
+    last: dict[int, _Seen] = field(default_factory=dict)
+
+    def start(self, part: _SeenPart) -> int | None:
+        """Where the message begins that this record completes; None: it does not.
+
+        A record that only says so completes nothing: slices would be deleted that another one needs.
+        """
+        _, count, size = part.key
+        for others in self._candidates(part):
+            parts = {**others, part.number: part.segment}
+            if len(parts) != count or sum(one.size for one in parts.values()) != size:
+                continue
+            if part.pointers is None or part.pointers.crc == _crc([parts[number] for number in range(count)]):
+                return min(one.offset for one in parts.values())
+        return None
+
+    def _candidates(self, part: _SeenPart) -> Iterator[dict[int, _Seen]]:
+        """The other segments: where they are that the carrier points to, or those that are nearest."""
+        if not part.is_carrier:
+            yield self.first
+            return
+        if part.pointers is not None:
+            pointed = ((number, self.by_offset.get(offset)) for number, offset in enumerate(part.pointers.offsets))
+            yield {number: one[1] for number, one in pointed if one is not None and one[0] == number}
+        yield self.last
+
+    def add(self, part: _SeenPart) -> None:
+        self.by_offset[part.segment.offset] = part.number, part.segment
+        self.first.setdefault(part.number, part.segment)
+        self.last[part.number] = part.segment
+
+
+def _crc(parts: Sequence[_Seen]) -> int:
+    whole = 0
+    for one in parts:
+        whole = joined(whole, one.crc, one.size)
+    return whole
+
+
+def _note(part: _SeenPart, intervals: Intervals, at_broker: PartitionLog, messages: dict[Key, _Message]) -> None:
     """One part that follows those before."""
-    segment, tracked = part.segment, at_broker.settings.max_tracked
-    place = at_broker.topic, at_broker.partition, segment.message_id
-    if segment.count == 1:
-        return
-    others = segments.setdefault(segment.message_id, {})
-    is_new = others.setdefault(segment.number, part.offset) == part.offset
-    if part.is_carrier:
-        offsets = part.pointers.offsets if part.pointers is not None else others.values()
-        intervals.complete(*place, min(offsets, default=part.offset), part.offset, tracked)
-    elif is_new and part.has_key and len(others) == segment.count:
-        intervals.complete(*place, min(others.values()), part.offset, tracked)
-    else:
-        intervals.see_slice(*place, part.offset, tracked)
+    tracked = at_broker.settings.max_tracked
+    topic, partition, message_id = at_broker.topic, at_broker.partition, part.key[0]
+    message = messages.setdefault(part.key, _Message())
+    is_new = part.number not in message.first
+    start = message.start(part) if part.is_carrier or (is_new and part.may_complete) else None
+    message.add(part)
+    offset = part.segment.offset
+    if start is not None:
+        intervals.complete(topic, partition, message_id, start, offset, tracked)
+    elif not part.is_carrier:
+        intervals.see_slice(topic, partition, message_id, offset, tracked)
+    elif part.pointers is not None:  # to what is before the gap, or a lie: it ends itself alone
+        own = message_id + offset.to_bytes(8, "big")
+        intervals.complete(topic, partition, own, min(part.pointers.offsets, default=offset), offset, tracked)
 
 
-def _parts(at_broker: PartitionLog, data: bytes | memoryview) -> tuple[int, list[Part]]:
+def _parts(at_broker: PartitionLog, data: bytes | memoryview) -> tuple[int, list[_SeenPart]]:
     """The offset after what was read, and the parts in it. No consumer gets what cannot be looked into."""
-    end, parts = -1, list[Part]()
+    end, parts = -1, list[_SeenPart]()
     for batch, visibility in all_visible(cut_read(data)):
         if visibility is SHOWN:
             try:
                 _, found = at_broker.parts_of(batch, at_broker.settings.max_message + RECORD_BYTES)
             except CodecError:
                 found = {}
-            parts += [part for part in found.values() if isinstance(part, Part)]
+            parts += [_seen(part) for part in found.values() if isinstance(part, Part) and part.segment.count > 1]
         end = offsets_of(batch)[1] + 1
     return end, parts
+
+
+def _seen(part: Part) -> _SeenPart:
+    one = part.segment
+    seen = _Seen(part.offset, len(one.payload), checksum_after(0, one.payload, one.crc))
+    key = one.message_id, one.count, one.size
+    return _SeenPart(key, one.number, part.may_complete, part.is_carrier, part.pointers, seen)

@@ -170,10 +170,11 @@ class PartitionReport(Report):
     def assembled(self, message_id: bytes, start: int, end: int, size: int) -> None:
         self._stats.assembled += 1
         self._stats.assembled_bytes += size
-        self._complete(message_id, start, end)
+        intervals = self._stats.intervals
+        intervals.complete(self._topic, self._partition, message_id, start, end, self._max_tracked)
 
     def was_aborted(self, offset: int, message_id: bytes) -> None:
-        self._complete(message_id, offset, offset)
+        self._stats.intervals.give_up(self._topic, self._partition, message_id)
 
     def seen(self, start: int, end: int) -> None:
         self._stats.intervals.see(self._topic, self._partition, start, end)
@@ -194,7 +195,7 @@ class PartitionReport(Report):
 
     def dropped(self, offset: int, reason: str, message_id: bytes | None) -> None:
         if message_id is not None:
-            self._complete(message_id, offset, offset)
+            self._stats.intervals.give_up(self._topic, self._partition, message_id)
         self._stats.dropped[reason] += 1
         if (suppressed := self._stats.lines.due(("large message not assembled", reason, self._name))) is not None:
             log.warning(
@@ -207,7 +208,3 @@ class PartitionReport(Report):
                     "suppressed": suppressed,
                 },
             )
-
-    def _complete(self, message_id: bytes, start: int, end: int) -> None:
-        intervals = self._stats.intervals
-        intervals.complete(self._topic, self._partition, message_id, start, end, self._max_tracked)

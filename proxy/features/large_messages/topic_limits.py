@@ -18,6 +18,7 @@ from kafka_sidecar.codec.records import Codec
 
 MAX_AGE_S = 30.0  # a change is known after this time at the latest
 MAX_TOPICS = 10_000
+MAX_NAME = 249  # characters of a topic's name: Kafka has no longer ones, and a client may send 32 KB
 VERSION = 1  # which every supported broker has
 TOPIC = 2  # a type of resource
 MAX_BATCH, CLEANUP, COMPRESSION = "max.message.bytes", "cleanup.policy", "compression.type"
@@ -85,6 +86,8 @@ class TopicLimits:
         self._remember(topic, TopicLimit())
 
     def _remember(self, topic: str, limit: TopicLimit) -> TopicLimit:
+        if len(topic) > MAX_NAME:
+            return limit
         if len(self._limits) >= MAX_TOPICS:  # clients choose the names
             self._limits.clear()
         self._limits[topic] = limit

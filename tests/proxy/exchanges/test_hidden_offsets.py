@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+from support.client import FakeClient
+from support.fetches import fetch_request
+
+from kafka_sidecar.plugins.effects import TURN
 from kafka_sidecar.proxy.exchanges import held_clients as module
-from kafka_sidecar.proxy.exchanges.held_clients import FetchPosition, HiddenOffsets
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
+from kafka_sidecar.proxy.exchanges.held_clients import FetchPosition, HeldFetch, HiddenOffsets
 
 
 def at(offset: int, client_id: str | None = "app", principal: str | None = None, isolation: int = 0) -> FetchPosition:
@@ -58,3 +65,28 @@ def test_over_the_limit_the_least_recently_used_is_forgotten(monkeypatch: pytest
     offsets.next(at(1))
     offsets.hide(at(4), 100)
     assert [offsets.next(at(offset)) for offset in (1, 2, 3, 4)] == [100, 2, 100, 100]
+
+
+class Noted(HiddenOffsets):
+    """The positions that are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions: list[FetchPosition] = []
+
+    def hide(self, position: FetchPosition, following: int) -> None:
+        self.positions.append(position)
+
+
+def test_of_long_names_of_clients_their_hashes_are_kept() -> None:
+    noted, frame = Noted(), fetch_request(4, {"orders": {0: 5}})
+    clients = [FakeClient(client_id=name, principal=name) for name in ("x" * 32_000, "x" * 31_999, "app")]
+    for client in clients:
+        held = HeldFetch(client, 4, 0, lambda topic_id: None, noted)
+        steps = held.skip_hidden(frame)
+        assert list(steps) == [TURN]
+        held.hide(cast(FetchedPartition, SimpleNamespace(topic="orders", index=0)), 10)
+    one, other, short = noted.positions
+    assert one != other
+    assert (short.client_id, short.principal) == ("app", "app")
+    assert all(len(f"{each.client_id}{each.principal}") < 250 for each in noted.positions)

@@ -9,7 +9,7 @@ import pytest
 from support.client import FakeClient
 from support.driven import Step, driven
 from support.large_fetches import ORDERS, Cluster
-from support.large_logs import OUT_OF_RANGE, Log, cut, lm, message_id, sliced
+from support.large_logs import OUT_OF_RANGE, Log, carrier_record, cut, lm, message_id, sliced
 from support.produce_requests import topic_id
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -291,3 +291,59 @@ def test_the_topics_id_is_asked_for() -> None:
     deleting = Deleting(id_of=lambda name: NO_ID)
     assert deleting.delete({"orders": {0: 5}}) == ({"orders": {0: 1}}, {})
     assert deleting.broker.stats.intervals.deletable(topic_id("orders"), 0, 5) == 1
+
+
+def forged(kind: str) -> NewRecord:
+    """A carrier that another client has written, with the id of a message whose slices are at 1 to 10."""
+    pointed = range(1, 11) if kind == "other bytes" else range(20, 30)
+    return carrier_record(VALUE, 11, message_id(1), pointed, topic_id=ORDERS, crc=0)
+
+
+def log_with(record: NewRecord) -> Log:
+    """first, the slices of a message at 1 to 10, this record at 11, a plain one; the carrier of the message at 13."""
+    log = Log()
+    log.add(b"first")
+    slices = [log.append(one) for one in sliced(VALUE, 11, message_id(1))]
+    log.append(build_batch([record]))
+    log.add(b"plain")
+    log.append(build_batch([carrier_record(VALUE, 11, message_id(1), slices, topic_id=ORDERS)]))
+    return log
+
+
+@pytest.mark.parametrize("has_consumer", [False, True])
+@pytest.mark.parametrize("kind", ["other bytes", "no slices"])
+def test_a_forged_carrier_does_not_let_the_slices_of_a_message_be_deleted(kind: str, has_consumer: bool) -> None:
+    log = log_with(forged(kind))
+    log.max_read = 1
+    deleting = Deleting(log)
+    if has_consumer:
+        end, log.batches = log.batches[-1:], log.batches[:-1]
+        deleting.broker.fetch(12, {0: 0})
+        log.batches += end
+    assert deleting.delete({"orders": {0: 13}}) == ({"orders": {0: 1}}, {})
+    deleting.broker.fetch(12, {0: 13})
+    assert deleting.broker.stats.assembled == 1
+    assert deleting.delete({"orders": {0: 14}}) == ({"orders": {0: 14}}, {})
+
+
+def test_nor_does_one_that_points_to_what_is_before_the_gap() -> None:
+    log = Log()
+    log.add(*[b"plain"] * 20)
+    slices = [log.append(one) for one in sliced(VALUE, 11, message_id(1))]
+    log.append(build_batch([carrier_record(VALUE, 11, message_id(1), range(10), topic_id=ORDERS, crc=0)]))
+    log.append(build_batch([carrier_record(VALUE, 11, message_id(1), slices, topic_id=ORDERS)]))
+    log.max_read = 1
+    deleting = Deleting(log)
+    deleting.broker.settings = replace(deleting.broker.settings, look_back=11)
+    assert deleting.delete({"orders": {0: 31}}) == ({"orders": {0: 20}}, {})
+
+
+def test_a_carrier_ends_its_message_with_pointers_that_lead_elsewhere_too() -> None:
+    log = Log()
+    log.add(b"first")
+    for one in sliced(VALUE, 11, message_id(1)):
+        log.append(one)
+    log.append(build_batch([carrier_record(VALUE, 11, message_id(1), range(50, 60), topic_id=ORDERS)]))
+    log.add(b"last")
+    assert Deleting(log).delete({"orders": {0: 9}}) == ({"orders": {0: 1}}, {})
+    assert Deleting(log).delete({"orders": {0: 13}}) == ({"orders": {0: 13}}, {})
