@@ -16,8 +16,10 @@ from typing import Any, Protocol, TypeVar
 from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.interceptors.contract import Hints, Interceptor
 from kafka_sidecar.interceptors.metrics import Histogram
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
 
 T = TypeVar("T")
+INTERCEPTOR = "interceptor"
 
 
 class Place(Protocol):
@@ -83,6 +85,7 @@ class Guard:
         """Whether the interceptor is disabled now."""
         return bool(self.disabled_until) and self.clock() < self.disabled_until
 
+    @calls_plug_in(lambda of: Call(INTERCEPTOR, of["self"].name, of["hook"], _topic_of(of["place"])))
     def call(
         self, hook: str, function: Callable[..., T], *args: Any, records: int = 1, place: Place | None = None
     ) -> T | None:
@@ -155,6 +158,7 @@ class RecordCalls:
         self._quick_s = min(QUICK_S, guard.limits.budget_s)
         self._quick = 0
 
+    @calls_plug_in(lambda of: Call(INTERCEPTOR, of["self"]._guard.name, of["self"]._hook, _topic_of(of["self"]._place)))
     def call(self, record: T) -> T | None:
         """The result of the hook; None if it failed or the interceptor is disabled."""
         guard, clock = self._guard, self._clock
@@ -210,6 +214,10 @@ def group_guards(guards: Iterable[Guard], base: type, batch_hook: str, *hooks: s
         own = tuple(guard for guard, _ in group)
         groups.append(GuardGroup(own, tuple((one, getattr(one.interceptor, batch_hook)) for one in own if whole)))
     return tuple(groups)
+
+
+def _topic_of(place: Place | None) -> str | None:
+    return place.topic if place is not None else None
 
 
 def has_override(interceptor: object, base: type, hook: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.policies.contract import ALL, Hints, RecordValidationPolicy
 from kafka_sidecar.policies.plans import OnFailure, Plan, Rule, ignore_failure
@@ -52,6 +53,7 @@ class _OpenPolicy:
     hints: Hints
     settings: Mapping[str, Any]
 
+    @calls_plug_in(lambda of: Call("policy", of["self"].name, "check"))
     def rule(self, text: str) -> Rule:
         self.policy.check(text)
         return Rule(self.name, self.policy, text, self.fail_open, self.hints, self.settings)

@@ -44,6 +44,7 @@ from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
+from kafka_sidecar.proxy.runtime.watchdog import Watchdog
 from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins, open_logins_by_principal
 from kafka_sidecar.proxy.security.sasl.client_logins import open_client_logins, reject_client_logins
 from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
@@ -104,7 +105,8 @@ class Server:
         self._budget = LoopBudget()
         self._performer = self._open_performer()
         self.features = Features(config, metrics, self.topics, self._cluster, self._performer, access)
-        metrics.features.append(self._tls_metrics)
+        self._watchdog = Watchdog(self._performer.threads, metrics.record_loop_delay)
+        metrics.features += [self._tls_metrics, self._watchdog.families]
         self._client_logins = open_client_logins(config, lambda *asked: own_versions(self._cluster.offered, *asked))
         self._routes = self._open_routes()
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
@@ -154,11 +156,11 @@ class Server:
             self.apply(self.config)
         await self.features.start()
         self.listening = True
+        self._watchdog.start()
         limits = self.config.connections
         self._tasks = [
             spawn(self._refresh_brokers(), "refresh brokers"),
             spawn(self._probe(self._servers.next_order()), "probe the bootstrap servers"),
-            spawn(self._watch_loop(), "watch the event loop"),
             spawn(self.tls.watch(), "watch certificates"),
             spawn(
                 Sweep(
@@ -208,6 +210,7 @@ class Server:
         self._verifications.stop()
         self._cluster.close()
         await self.features.stop(0.0 if hurry.is_set() else drained_by - time.monotonic())
+        self._watchdog.stop()
 
     async def unused(self, limit_s: float) -> None:
         """Returns once clients have been connected, and none for ``limit_s`` to twice as long."""
@@ -368,13 +371,6 @@ class Server:
 
     def _tls_metrics(self) -> Iterable[Family]:
         return families_of_tls(self.tls.all, time.time()) if self.tls.all else ()
-
-    async def _watch_loop(self) -> None:
-        """Measure the delay of timers."""
-        while True:
-            due = time.perf_counter() + 1
-            await asyncio.sleep(1)
-            self.metrics.record_loop_delay(time.perf_counter() - due)
 
 
 async def _set(event: asyncio.Event) -> None:

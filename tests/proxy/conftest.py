@@ -33,3 +33,4 @@ def _fast_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     if request.node.get_closest_marker("measured") is None:
         monkeypatch.setattr(pace, "UNMEASURED_RECORDS", sys.maxsize)
         monkeypatch.setattr(pace, "MAX_TURN_S", 1e6)
+        monkeypatch.setattr(pace, "PROBATION_BATCHES", 0)

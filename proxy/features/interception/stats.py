@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from kafka_sidecar.interceptors.guard import Guard, Place, Report
 from kafka_sidecar.interceptors.metrics import Histogram, Metric, escape_surrogates
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, gauge, histogram
 
@@ -41,6 +42,7 @@ class InterceptionStats(Report):
         yield from _of_guards(self.guards)
         yield from self._own()
 
+    @calls_plug_in(lambda of: Call("interceptor", of["guard"].name, "metrics"))
     def _own(self) -> Iterator[Family]:
         """The families of the interceptors themselves; several interceptors of one type share a family."""
         families: dict[str, Family] = {}

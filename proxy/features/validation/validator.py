@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.config.loading import Config
@@ -162,6 +163,7 @@ class PolicyFetches:
         # The connection may end meanwhile: others wait for the same. A fetch may not listen to being cancelled.
         await asyncio.wait([self._running[fetch]], timeout=MAX_FETCH_S + GRACE_S)
 
+    @calls_plug_in(lambda of: Call("policy", of["rule"].name, "resolve"))
     async def _fetched(self, rule: Rule, key: object) -> None:
         try:
             async with asyncio.timeout(MAX_FETCH_S):
