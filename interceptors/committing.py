@@ -18,7 +18,7 @@ OffsetsByPartition = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Committers:
-    """The interceptors of commits, and how long they take; each sees the topics that it is for. All else is immutable."""
+    """The interceptors of commits, each for its topics, and how long they take. All else is immutable."""
 
     __slots__ = ("max_metadata", "on_commit_guards", "pace", "pre_commit_guards")
 
@@ -77,6 +77,7 @@ class Committers:
                     raise ContractValueError("pre_commit() returned a name that no topic can have")
                 if not (0 <= index < 1 << 31 and 0 <= number < 1 << 63 and -1 <= epoch < 1 << 31):
                     raise ContractValueError("pre_commit() returned a partition, offset or epoch that is out of range")
+                metadata.encode("utf-8", "surrogateescape")  # raises for what has no bytes
                 if java_length(metadata) > self.max_metadata:
                     raise ContractValueError(f"pre_commit() returned over {self.max_metadata} characters of metadata")
             case _:

@@ -19,6 +19,7 @@ from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.pace import Pace, are_ours
+from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.plugins.violations import ContractError, ContractTypeError, ContractValueError
 from kafka_sidecar.policies.contract import (
     ALL,
@@ -126,6 +127,7 @@ class Rule:
     fail_open: bool = False  # whether a record that the policy fails on is accepted
     hints: Hints = EVERYTHING  # what policy.hints() returned after configure()
     settings: Mapping[str, Any] = field(default_factory=dict)  # what its configure() was given
+    calls: Histogram = field(default_factory=Histogram)  # how long it took for a batch; shared by the policy's rules
     # The methods of the policy, None for a form that it does not have. They may return anything.
     validate_header: BatchValidator | None = field(init=False)
     validate_batch: BatchValidator | None = field(init=False)
@@ -289,6 +291,7 @@ class Plan:
         failed_keys: Collection[tuple[str, object]],
     ) -> None:
         """Add what a rule rejects of a batch of ``count`` records. An accepted batch costs no more than the call."""
+        began = time.perf_counter()
         try:
             for fault in validate(rule.topic_of(topic), subject):
                 if fault.index != WHOLE_BATCH and not 0 <= fault.index < count:
@@ -301,6 +304,8 @@ class Plan:
             raise
         except BaseException as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
             self._failed(rule, error, failed_keys)
+        finally:
+            rule.calls.add(int((time.perf_counter() - began) * 1e6))
 
     def _validate_each(
         self, rule: Rule, rejected: dict[int, Rejection], failed_keys: Collection[tuple[str, object]]

@@ -11,6 +11,7 @@ for its metadata alone (docs/decisions/0011).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -223,12 +224,13 @@ class CommitRun(MessageRun):
         )
 
     def _offsets_in(self, topics: Sequence[Topic]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets of topics whose name is known."""
+        """The offsets of topics whose name is known; invalid ones are forwarded unseen: no stage must fail on them."""
         return {
             TopicPartition(name, one.partition_index): _offset_of(one)
             for topic in topics
             if (name := self._names.get(self._key(topic))) is not None
             for one in topic.partitions
+            if _is_valid(one)
         }
 
     def _name_added(self, offsets: Offsets, new: Sequence[str]) -> Steps[Offsets]:
@@ -272,7 +274,7 @@ class CommitRun(MessageRun):
         for topic in self._topics:
             name, kept = self._names.get(self._key(topic)), []
             for one in topic.partitions:
-                if name is None:
+                if name is None or not _is_valid(one):
                     kept.append(one)
                 elif (offset := left.pop(TopicPartition(name, one.partition_index), None)) is not None:
                     kept.append(one if offset == _offset_of(one) else _with_offset(one, offset))
@@ -323,6 +325,16 @@ class CommitRun(MessageRun):
                 hook = partial(stage.on_commit, Offsets(offsets, given.context))
                 with suppress(TimeoutError):  # the thread still calls it; the client must not wait for that
                     yield from self._call(stage, hook, len(offsets), must_run=True)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # of a byte that is not UTF-8
+
+
+def _is_valid(partition: Partition) -> bool:
+    """Whether a client that keeps to the protocol could have sent it."""
+    is_in_range = partition.partition_index >= 0 and partition.committed_offset >= 0
+    text = partition.committed_metadata
+    return is_in_range and partition.committed_leader_epoch >= -1 and not (text and _SURROGATE.search(text))
 
 
 def _offset_of(partition: Partition) -> OffsetAndMetadata:

@@ -64,6 +64,7 @@ FINISH_S = 5.0  # the end of a drain, in which no more requests are read
 DRAIN = Closing("drain", "the sidecar stops")
 Record = Callable[[Recorded], None]
 METADATA_RECEIVED = "received"
+METADATA_LINE_S = 60.0  # between two lines about metadata requests that fail; longer than that is an error
 LOG_EVERY_S = 10.0  # one line of a kind
 ENDS_PER_TURN = 100  # of connections, that are logged in one turn of the event loop: each takes some 40 us
 NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle"})  # logged as info, others as warning
@@ -94,7 +95,7 @@ class Server:
             limits.connect_timeout,
         )
         self._cluster = MetadataClient(
-            self._candidates, self.record_attempt, self._reached, self.own, access, timeout_s
+            self._candidates, self._record_own_attempt, self._reached, self.own, access, timeout_s
         )
         self._lines = LogLimiter(LOG_EVERY_S, time.monotonic)
         self._ends = Paced(ENDS_PER_TURN)
@@ -260,6 +261,12 @@ class Server:
     def record_attempt(self, address: Address, reachable: bool) -> None:
         self._servers.record_attempt(address, reachable)
 
+    def _record_own_attempt(self, address: Address, failure: str | None) -> None:
+        """Of the sidecar itself; ``failure``: its cause."""
+        if failure is not None:
+            self.metrics.connect_failures[failure] += 1
+        self.record_attempt(address, failure is None or failure == "authentication_failed")
+
     async def _check_servers(self, host: str, port: int) -> None:
         """Raises ConfigError if a bootstrap server is a listener of this sidecar."""
         own = await listener_among(map(host_port, self.config.bootstrap_servers), host, self.config.own_ports)
@@ -352,16 +359,16 @@ class Server:
 
     async def _refresh_brokers(self) -> None:
         """Request the brokers of the cluster at intervals, until cancelled."""
-        pause = FIRST_RETRY_S
+        pause, lines = FIRST_RETRY_S, _MetadataLines()
         while True:
             try:
                 self.addresses.update(await self._cluster.brokers())
                 self._close_listeners(self.addresses.expire(self.config.cluster.forget_after))
                 pause, self.last_metadata = self.config.cluster.refresh, METADATA_RECEIVED
+                lines = _MetadataLines()
             except (OSError, CodecError) as error:
-                level = logging.DEBUG if str(error) == self.last_metadata else logging.WARNING
                 self.last_metadata = str(error)
-                log.log(level, "metadata request failed", extra={"detail": self.last_metadata})
+                lines.failed(self.last_metadata, time.monotonic())
                 pause = min(pause * 2, self.config.cluster.refresh)
             except Exception as error:
                 log.error("metadata refresh crashed: this is a bug", exc_info=error)
@@ -371,6 +378,25 @@ class Server:
 
     def _tls_metrics(self) -> Iterable[Family]:
         return families_of_tls(self.tls.all, time.time()) if self.tls.all else ()
+
+
+class _MetadataLines:
+    """The lines of metadata requests that fail one after the other: each new reason, and all that last each minute."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._logged_at = 0.0
+        self._detail = ""
+
+    def failed(self, detail: str, now: float) -> None:
+        self._began = now if self._began is None else self._began
+        if detail == self._detail and now - self._logged_at < METADATA_LINE_S:
+            log.debug("metadata request failed", extra={"detail": detail})
+            return
+        self._detail, self._logged_at = detail, now
+        failing_s = now - self._began
+        level = logging.ERROR if failing_s >= METADATA_LINE_S else logging.WARNING
+        log.log(level, "metadata request failed", extra={"detail": detail, "duration_s": round(failing_s, 3)})
 
 
 async def _set(event: asyncio.Event) -> None:

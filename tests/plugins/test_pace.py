@@ -15,7 +15,7 @@ from kafka_sidecar.plugins.pace import (
     Pace,
     are_ours,
 )
-from kafka_sidecar.policies.builtin.json import Json as JsonPolicy
+from kafka_sidecar.policies.builtin.json import WellFormedJson
 
 
 def test_little_is_looked_into_at_once_before_anything_is_measured() -> None:
@@ -91,5 +91,5 @@ def test_a_plug_in_that_only_sees_headers_leaves_its_probation_too() -> None:
 
 
 def test_what_is_built_in_is_ours_and_nothing_else() -> None:
-    assert are_ours([JsonPolicy(), JsonPolicy()])
-    assert not are_ours([JsonPolicy(), object()])
+    assert are_ours([WellFormedJson(), WellFormedJson()])
+    assert not are_ours([WellFormedJson(), object()])

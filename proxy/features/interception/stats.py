@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from kafka_sidecar.interceptors.guard import Guard, Place, Report
+from kafka_sidecar.interceptors.guard import Client, Guard, Place, Report
 from kafka_sidecar.interceptors.metrics import Histogram, Metric, escape_surrogates
 from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
@@ -83,11 +83,14 @@ class InterceptionStats(Report):
                 },
             )
 
-    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
-        log.error(
-            "interceptor disabled",
-            extra={"interceptor": interceptor, "failures": failures, "pause_s": pause_s},
-        )
+    def disabled(self, interceptor: str, failures: int, pause_s: float, client: Client | None = None) -> None:
+        host, principal = client or (None, None)
+        keys = {"interceptor": interceptor, "failures": failures, "pause_s": pause_s}
+        if client is None:
+            log.error("interceptor disabled", extra=keys)
+        elif (suppressed := self._lines.due((interceptor, "(disabled)", host or "", principal or ""))) is not None:
+            of_client = {"client": host, "principal": principal, "suppressed": suppressed}
+            log.error("interceptor disabled for a client", extra={**keys, **of_client})
 
     def skipped(self, api: str, reason: str, topic: str) -> None:
         """A batch of a topic with interceptors is forwarded unchanged, or withheld with all that follows."""

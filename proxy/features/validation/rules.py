@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.plugins.settings import Settings
+from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, Rule
@@ -88,6 +89,11 @@ class Rules:
     def policies(self) -> list[str]:
         """The names of the policies that are open."""
         return self._catalog.names
+
+    @property
+    def calls(self) -> Mapping[str, Histogram]:
+        """How long each policy has taken for a batch, by name."""
+        return self._catalog.calls
 
     def check(self, text: str) -> None:
         """Raises ValueError for a string that no policy understands."""

@@ -26,7 +26,7 @@ from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.telemetry.metrics import Family
+from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, histogram
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
 log = logging.getLogger(__name__)
@@ -87,7 +87,12 @@ class Validator(Stage, Feature):
         return Stages(produce=(self,))
 
     def families(self) -> Iterable[Family]:
-        return self.stats.families()
+        yield from self.stats.families()
+        taken = {
+            name: Durations(tuple(map(int, calls.counts)), calls.total_us / 1e6)
+            for name, calls in self.rules.calls.items()
+        }
+        yield histogram("policy_call_seconds", "Time that a policy takes for a batch", taken, "policy")
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""

@@ -11,8 +11,15 @@ DISABLED = "disabled"
 
 
 def is_ready(server: Server) -> bool:
-    """Whether it listens, has reached the cluster, and knows the topic configs."""
-    return server.listening and server.metrics.cluster_reached and not _trouble(server) and not server.own.addresses
+    """Whether it listens, has reached the cluster, is let in there, and knows the topic configs."""
+    is_rejected = server.broker_logins is not None and server.broker_logins.failure is not None
+    return (
+        server.listening
+        and server.metrics.cluster_reached
+        and not is_rejected
+        and not _trouble(server)
+        and not server.own.addresses
+    )
 
 
 def readiness(server: Server) -> dict[str, Any]:
