@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
@@ -37,6 +37,7 @@ class Verifications:
 
 
 REJECTED_PAUSE_S = 0.1  # before a rejection is sent, as Kafka's connection.failed.authentication.delay.ms
+BROKERS_UNKNOWN = "no broker has responded yet"  # reason to read no more of a client
 SUCCESS, RENEWED, FAILURE = "success", "renewed", "failure"
 
 
@@ -62,12 +63,16 @@ class LoginDriver:
         limit_s: float,
         counts: Counter[str],
         verifications: Verifications,
+        wait_for_brokers: Callable[[], Awaitable[None] | None] = lambda: None,
     ) -> None:
+        """``wait_for_brokers``: what to wait for until the versions of the brokers are known; None: nothing."""
         self._connection = connection
         self._login = login
         self._counts = counts  # by result
         self._verifications = verifications  # over all connections
         self._waits = False  # for a verification
+        self._wait_for_brokers = wait_for_brokers
+        self._held = b""  # what the client has sent before the brokers are known
         self._limit = asyncio.get_running_loop().call_later(limit_s, self._too_late, limit_s)
 
     def feed(self, chunk: bytes) -> bytes:
@@ -75,9 +80,23 @@ class LoginDriver:
         login = self._login
         if login.is_open:
             return chunk
-        if login.closing is None:
-            self._go_on(login.feed(chunk))
+        if self._held:
+            self._held += chunk
+        elif login.closing is None:
+            if (known := self._wait_for_brokers()) is not None:
+                self._held = chunk
+                self._connection.client.pause(BROKERS_UNKNOWN)
+                spawn(self._feed_once(known), "wait for the brokers")
+            else:
+                self._go_on(login.feed(chunk))
         return b""
+
+    async def _feed_once(self, known: Awaitable[None]) -> None:
+        await known
+        held, self._held = self._held, b""
+        self._connection.client.resume(BROKERS_UNKNOWN)
+        if self._is_wanted:
+            self._go_on(self._login.feed(held))
 
     def _go_on(self, out: bytes) -> None:
         login = self._login

@@ -7,7 +7,7 @@ import itertools
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -115,6 +115,7 @@ class Server:
         self._verifications = Verifications()
         self._numbers = itertools.count(config.worker.number, config.worker.count)
         self._tasks: list[asyncio.Task[None]] = []
+        self._versions_known = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -293,7 +294,9 @@ class Server:
             if (logins := self._client_logins) is not None:
                 login = logins.begin(session)
                 counts = self.metrics.client_logins
-                made.login = LoginDriver(made, login, logins.timeout_s, counts, self._verifications)
+                made.login = LoginDriver(
+                    made, login, logins.timeout_s, counts, self._verifications, self._wait_for_brokers
+                )
             return made
 
         if (tls := self.tls.clients) is not None:
@@ -324,6 +327,16 @@ class Server:
 
     def _reached(self) -> None:
         self.metrics.cluster_reached = True
+        self._versions_known.set()
+
+    def _wait_for_brokers(self) -> Awaitable[None] | None:
+        """Until their versions are known, as long as clients wait for a broker; None: they are."""
+        return None if self._cluster.offered is not None else self._await_versions()
+
+    async def _await_versions(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.connections.broker_wait):
+                await self._versions_known.wait()
 
     def _candidates(self) -> list[Address]:
         """For bootstrap connections and metadata requests: the configured servers, then all known brokers."""
