@@ -147,6 +147,12 @@ class Features:
     def exchange(self, key: int, version: int) -> Begin | None:
         """What looks into requests of this API and version, if anything."""
         made = self._exchanges.get(key)
+        if made is None and key == ApiKey.SASL_AUTHENTICATE:
+            # Log lines and the admin port name the client, whatever is configured. Imported with the first login.
+            from kafka_sidecar.proxy.exchanges.messages import MessageExchanges
+            from kafka_sidecar.proxy.exchanges.sasl import Principals
+
+            made = MessageExchanges([Principals()], _limits(self.applied))
         return made.exchange(version) if made is not None else None
 
     def tap(self, key: int, version: int) -> Tap | None:

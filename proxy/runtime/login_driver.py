@@ -6,6 +6,7 @@ Passwords, proofs and tokens are verified in a thread: a password takes millisec
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from kafka_sidecar.proxy.security.sasl.client_login import ClientLogin
 from kafka_sidecar.proxy.security.sasl.reauthentication import Reauthentication
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Verifications:
@@ -110,6 +112,12 @@ class LoginDriver:
         elif login.is_open:
             self._limit.cancel()
             self._counts[SUCCESS] += 1
+            if log.isEnabledFor(logging.DEBUG):
+                session = self._connection.session
+                log.debug(
+                    "client logged in",
+                    extra={"session": session.number, "principal": session.principal, "detail": login.mechanism},
+                )
             if login.lifetime_s is not None:
                 session = self._connection.session
                 session.gates = (Reauthentication(login, self._reauthenticated), *session.gates)

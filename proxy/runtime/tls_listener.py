@@ -144,6 +144,13 @@ class TlsListener:
                     ssl_shutdown_timeout=CLOSE_S,
                 )  # fmt: skip
             self._tls.stats.succeeded(time.perf_counter() - began)
+            if log.isEnabledFor(logging.DEBUG) and (transport := connection.client.transport) is not None:
+                used = transport.get_extra_info("ssl_object")
+                detail = f"{used.version()}, {used.cipher()[0]}" if used is not None else None
+                log.debug(
+                    "TLS handshake done",
+                    extra={"session": connection.number, "principal": connection.session.principal, "detail": detail},
+                )
         except EOFError:
             pass
         except NotTlsError as error:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
+from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -22,7 +23,7 @@ from kafka_sidecar.proxy.nodes.metadata_client import FAILURES, BootstrapServers
 from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, listener_among
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response, own_versions
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import Closing, TopicIds, TopicNames
+from kafka_sidecar.proxy.relay.exchange import Begin, Closing, TopicIds, TopicNames
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.recorder import Recorded
@@ -135,7 +136,16 @@ class Server:
         rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
         relays_logins = self.broker_logins is None and self._client_logins is None
         answer = local_response if relays_logins else reject_client_logins(local_response)
-        return Routes(self.metrics, rewrites.response, answer, self.features.exchange, self.features.tap)
+        return Routes(self.metrics, rewrites.response, answer, self._exchange_of, self.features.tap)
+
+    def _exchange_of(self, key: int, version: int) -> Begin | None:
+        """Called once for each API and version that clients use."""
+        found = self.features.exchange(key, version)
+        if log.isEnabledFor(logging.DEBUG):
+            what = "looked into" if found is not None else "relayed by its header"
+            name = APIS[key].name if key in APIS else str(key)
+            log.debug("route made", extra={"api": name, "detail": f"version {version}: {what}"})
+        return found
 
     async def start(self) -> None:
         """Bind the bootstrap listener and start the metadata refresh.
@@ -228,6 +238,11 @@ class Server:
         kind = connection.listener.split()[0]
         self.metrics.connections[kind] += 1
         self.metrics.active[kind] += 1
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "connection accepted",
+                extra={"session": connection.number, "client": connection.peer, "listener": connection.listener},
+            )
         return self._admission.enter(connection.ip)
 
     def spoke(self, chunk: bytes) -> Closing | None:
