@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.interceptors.guard import Guard, Place, has_override
+from kafka_sidecar.plugins.pace import Pace, are_ours
 from kafka_sidecar.plugins.values import MAX_COMMIT_METADATA, java_length
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
@@ -16,17 +18,19 @@ OffsetsByPartition = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Committers:
-    """The interceptors of commits; each sees the topics that it is for. Immutable."""
+    """The interceptors of commits, each for its topics, and how long they take. All else is immutable."""
 
-    __slots__ = ("max_metadata", "on_commit_guards", "pre_commit_guards")
+    __slots__ = ("max_metadata", "on_commit_guards", "pace", "pre_commit_guards")
 
     def __init__(self, guards: tuple[Guard, ...], max_metadata: int = MAX_COMMIT_METADATA) -> None:
         self.max_metadata = max_metadata  # characters
         self.pre_commit_guards = _overriding(guards, PRE_COMMIT)
         self.on_commit_guards = _overriding(guards, ON_COMMIT)
+        self.pace = Pace(are_ours(guard.interceptor for guard in self.pre_commit_guards + self.on_commit_guards))
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
         """The offsets to commit, after `pre_commit` of all interceptors."""
+        count, began = len(offsets), time.perf_counter()
         for guard in self.pre_commit_guards:
             own = _of(guard, offsets)
             if offsets and not own:
@@ -40,14 +44,17 @@ class Committers:
             if result is not None and result != own:
                 others = {partition: offset for partition, offset in offsets.items() if partition not in own}
                 offsets = Offsets({**others, **result}, offsets.context)
+        self.pace.add(count, time.perf_counter() - began)
         return offsets
 
     def on_commit(self, offsets: Offsets) -> None:
         """Call `on_commit` of all interceptors for offsets that have been committed."""
+        began = time.perf_counter()
         for guard in self.on_commit_guards:
             if own := _of(guard, offsets):
                 own = Offsets(own, offsets.context)  # a copy: the interceptor may change it
                 guard.call(ON_COMMIT, guard.interceptor.on_commit, own, place=_only_one(own))  # type: ignore[attr-defined]
+        self.pace.add(len(offsets), time.perf_counter() - began)
 
     def _call_pre_commit(
         self, pre_commit: Callable[[Offsets], OffsetsByPartition], offsets: Offsets
@@ -70,6 +77,7 @@ class Committers:
                     raise ContractValueError("pre_commit() returned a name that no topic can have")
                 if not (0 <= index < 1 << 31 and 0 <= number < 1 << 63 and -1 <= epoch < 1 << 31):
                     raise ContractValueError("pre_commit() returned a partition, offset or epoch that is out of range")
+                metadata.encode("utf-8", "surrogateescape")  # raises for what has no bytes
                 if java_length(metadata) > self.max_metadata:
                     raise ContractValueError(f"pre_commit() returned over {self.max_metadata} characters of metadata")
             case _:

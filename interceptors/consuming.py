@@ -16,7 +16,7 @@ from kafka_sidecar.interceptors.guard import Guard, group_guards
 from kafka_sidecar.interceptors.headers import Journal, undo
 from kafka_sidecar.interceptors.producing import call_batch_hook
 from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, record_of
-from kafka_sidecar.plugins.pace import Pace
+from kafka_sidecar.plugins.pace import Pace, are_ours
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 ON_CONSUME, ON_CONSUME_BATCH = "on_consume", "on_consume_batch"
@@ -38,7 +38,7 @@ class Consumers:
         with_records = [guard for guard in guards if guard.hints.wants_records]
         self._groups = group_guards(with_records, ConsumerInterceptor, ON_CONSUME_BATCH, ON_CONSUME)
         self.needs_records = bool(self._groups)
-        self.pace = Pace()
+        self.pace = Pace(are_ours(guard.interceptor for guard in guards))
         # Whether batches that cannot be intercepted must not reach consumers.
         self.fail_closed = any(guard.hints.fail_closed for group in self._groups for guard in group.guards)
 
@@ -49,6 +49,12 @@ class Consumers:
             FailClosedError: the records must not reach the consumer.
         """
         count, began = len(records), time.perf_counter()
+        try:
+            return self._consume(context, topic, partition, header, records)
+        finally:
+            self.pace.add(count, time.perf_counter() - began)
+
+    def _consume(self, context: Context, topic: str, partition: int, header: BatchHeader, records: Records) -> Records:
         for group in self._groups:
             if not len(records):
                 break
@@ -62,7 +68,6 @@ class Consumers:
                     topic, partition, context, [], header.base_offset, header.leader_epoch, header.has_log_append_time
                 )
                 records = edit_records(records, _edit_as_lists(group.guards, info, records))
-        self.pace.add(count, time.perf_counter() - began)
         return records
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-BUCKETS = 64  # powers of two of a microsecond
+from kafka_sidecar.plugins.values import Histogram as Histogram
+
 Labels = tuple[str, ...]
 T = TypeVar("T")
 OTHER = "(other)"
@@ -23,20 +24,6 @@ def escape_surrogates(text: str) -> str:
     'app \\\\udcff'
     """
     return text.encode(errors="backslashreplace").decode()
-
-
-@dataclass(slots=True)
-class Histogram:
-    """Durations, in buckets of powers of two."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)  # index: bit length of the microseconds
-    total_us: int = 0
-
-    def add(self, microseconds: int, times: int = 1) -> None:
-        """Count a duration; a negative one, as between clocks that differ, counts as zero."""
-        us = microseconds if microseconds > 0 else 0
-        self.counts[us.bit_length()] += times
-        self.total_us += us * times
 
 
 @dataclass(frozen=True, slots=True)

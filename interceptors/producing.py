@@ -24,7 +24,7 @@ from kafka_sidecar.interceptors.contract import (
 from kafka_sidecar.interceptors.guard import Guard, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.headers import Headers, Journal, undo
 from kafka_sidecar.interceptors.records import BatchInfo, ProducerRecord, record_of
-from kafka_sidecar.plugins.pace import Pace
+from kafka_sidecar.plugins.pace import Pace, are_ours
 from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueError
 
 ON_SEND, ON_ACKNOWLEDGEMENT = "on_send", "on_acknowledgement"
@@ -64,7 +64,8 @@ class Producers:
         )
         self.needs_records = bool(self._send_groups) or self._keeps_details  # whether batches must be decompressed
         self.wants_acknowledgements = bool(self._ack_groups)
-        self.send_pace, self.notify_pace = Pace(), Pace()
+        ours = are_ours(guard.interceptor for guard in guards)
+        self.send_pace, self.notify_pace = Pace(ours), Pace(ours)
 
     def send(self, context: Context, topic: str, partition: int, records: Records) -> Records:
         """The records after `on_send` of all interceptors; the same object if none of them changes anything."""

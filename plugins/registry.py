@@ -10,6 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.class_path import ClassPath
 from kafka_sidecar.plugins.hooks import Hook, class_problem, object_problem
 
@@ -71,6 +72,7 @@ class Kind(Generic[P]):
             return self.by_name(name)
         return self._load(name, import_module, "among the installed modules")
 
+    @calls_plug_in(lambda of: Call(of["self"].noun, of["name"], "configure"))
     def open(self, name: str, type_: str, class_path: str | None, settings: Mapping[str, Any]) -> tuple[P, Any]:
         """An object of the class ``type_``, configured, and its hints: None where the contract has none.
 

@@ -6,13 +6,14 @@ Authors of interceptors import them from the contract.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 UNKNOWN = -1
+BUCKETS = 64  # powers of two of a microsecond
 MAX_COMMIT_METADATA = 4096  # characters: the default of the brokers' offset.metadata.max.bytes
 _CHECKED = Struct(">qii")  # timestamp, key size, value size
 
@@ -45,6 +46,7 @@ class Context(NamedTuple):  # created for each request, at a third of the cost o
     transactional_id: str | None = None
     api_version: int = UNKNOWN
     generation_id: int = UNKNOWN  # of a commit: the member's generation, or its epoch (KIP-848)
+    host: str | None = None  # the client's address, without its port
 
     @property
     def is_member(self) -> bool:
@@ -117,9 +119,20 @@ def compute_checksum(timestamp: int, key_size: int, value_size: int) -> int:
 
 
 def java_length(text: str) -> int:
-    """Characters as Java and brokers count them: UTF-16 code units.
+    """Characters as Java and brokers count them: UTF-16 code units. A lone surrogate, such as of a byte that is not
+    UTF-8, is one."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
-    Raises:
-        UnicodeEncodeError: the text contains a lone surrogate.
-    """
-    return len(text.encode("utf-16-le")) // 2
+
+@dataclass(slots=True)
+class Histogram:
+    """Durations, in buckets of powers of two."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)  # index: bit length of the microseconds
+    total_us: int = 0
+
+    def add(self, microseconds: int, times: int = 1) -> None:
+        """Count a duration; a negative one, as between clocks that differ, counts as zero."""
+        us = microseconds if microseconds > 0 else 0
+        self.counts[us.bit_length()] += times
+        self.total_us += us * times

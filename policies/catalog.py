@@ -15,7 +15,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.settings import quote
+from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.contract import ALL, Hints, RecordValidationPolicy
 from kafka_sidecar.policies.plans import OnFailure, Plan, Rule, ignore_failure
 from kafka_sidecar.policies.registry import POLICIES
@@ -55,10 +57,12 @@ class _OpenPolicy:
     fail_open: bool
     hints: Hints
     settings: Mapping[str, Any]
+    calls: Histogram = field(default_factory=Histogram)
 
+    @calls_plug_in(lambda of: Call("policy", of["self"].name, "check"))
     def rule(self, text: str) -> Rule:
         self.policy.check(text)
-        return Rule(self.name, self.policy, text, self.fail_open, self.hints, self.settings)
+        return Rule(self.name, self.policy, text, self.fail_open, self.hints, self.settings, self.calls)
 
 
 class PolicyCatalog:
@@ -105,6 +109,12 @@ class PolicyCatalog:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(text)
         return self._plans[text]
+
+    @property
+    def calls(self) -> Mapping[str, Histogram]:
+        """How long each policy has taken for a batch, by name."""
+        facade = [self._facade] if self._facade is not None else []
+        return {opened.name: opened.calls for opened in [*self._policies.values(), *facade]}
 
     @property
     def names(self) -> list[str]:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.plugins.pace import Pace
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
+from kafka_sidecar.plugins.pace import Pace, are_ours
+from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.plugins.violations import ContractError, ContractTypeError, ContractValueError
 from kafka_sidecar.policies.contract import (
     ALL,
@@ -125,6 +127,7 @@ class Rule:
     fail_open: bool = False  # whether a record that the policy fails on is accepted
     hints: Hints = EVERYTHING  # what policy.hints() returned after configure()
     settings: Mapping[str, Any] = field(default_factory=dict)  # what its configure() was given
+    calls: Histogram = field(default_factory=Histogram)  # how long it took for a batch; shared by the policy's rules
     # The methods of the policy, None for a form that it does not have. They may return anything.
     validate_header: BatchValidator | None = field(init=False)
     validate_batch: BatchValidator | None = field(init=False)
@@ -226,7 +229,7 @@ class Plan:
         self._max_records_at_once = min(
             (rule.policy.records_at_once for rule in self._record_rules), default=sys.maxsize
         )
-        self.pace = Pace()
+        self.pace = Pace(are_ours(rule.policy for rule in rules))
 
     @property
     def records_at_once(self) -> int:
@@ -256,17 +259,27 @@ class Plan:
         """
         rejections: dict[int, Rejection] = {}
         header = batch.header
-        for rule in self._header_rules:
-            validate = rule.validate_header or rule.validate_without_records
-            self._collect(rejections, rule, validate, topic, header, header.count, failed_keys)
+        if self._header_rules:
+            began = time.perf_counter()
+            try:
+                for rule in self._header_rules:
+                    validate = rule.validate_header or rule.validate_without_records
+                    self._collect(rejections, rule, validate, topic, header, header.count, failed_keys)
+            finally:
+                self.pace.add(0, time.perf_counter() - began)
         if self.needs_records and WHOLE_BATCH not in rejections:
             records, began = batch.records(limit), time.perf_counter()
-            for rule in self._record_rules:
-                validate = rule.validate_batch or self._validate_each(rule, rejections, failed_keys)
-                self._collect(rejections, rule, validate, topic, records, header.count, failed_keys)
-            self.pace.add(header.count, time.perf_counter() - began)
+            try:
+                for rule in self._record_rules:
+                    validate = rule.validate_batch or self._validate_each(rule, rejections, failed_keys)
+                    self._collect(rejections, rule, validate, topic, records, header.count, failed_keys)
+            finally:
+                self.pace.add(header.count, time.perf_counter() - began)
         return [rejections[index] for index in sorted(rejections)] if rejections else []
 
+    @calls_plug_in(
+        lambda of: Call("policy", of["rule"].name, getattr(of["validate"], "__name__", "validate"), of["topic"].topic)
+    )
     def _collect(
         self,
         rejections: dict[int, Rejection],
@@ -278,6 +291,7 @@ class Plan:
         failed_keys: Collection[tuple[str, object]],
     ) -> None:
         """Add what a rule rejects of a batch of ``count`` records. An accepted batch costs no more than the call."""
+        began = time.perf_counter()
         try:
             for fault in validate(rule.topic_of(topic), subject):
                 if fault.index != WHOLE_BATCH and not 0 <= fault.index < count:
@@ -290,20 +304,22 @@ class Plan:
             raise
         except BaseException as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
             self._failed(rule, error, failed_keys)
+        finally:
+            rule.calls.add(int((time.perf_counter() - began) * 1e6))
 
     def _validate_each(
         self, rule: Rule, rejected: dict[int, Rejection], failed_keys: Collection[tuple[str, object]]
     ) -> Callable[[TopicMetadata, Records], Iterable[Fault]]:
         """A function that calls a policy for each record that is not rejected yet."""
 
-        def validate_each(topic: TopicMetadata, records: Records) -> Iterator[Fault]:
-            validate = rule.validate_record
+        def validate(topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+            validate_one = rule.validate_record
             view = None if sees_all(rule.hints) else view_class(rule.hints)()
             for record in records:
                 if rejected and record.index in rejected:
                     continue
                 try:
-                    if validate(topic, record if view is None else view.of(record)) is not None:
+                    if validate_one(topic, record if view is None else view.of(record)) is not None:
                         raise ContractTypeError(RETURNED_VALUE)
                 except InvalidRecordError as error:
                     yield Fault(record.index, str(error), error.reason)
@@ -312,7 +328,7 @@ class Plan:
                 except BaseException as error:  # noqa: BLE001 - _failed raises it, unless the operator chose otherwise
                     self._failed(rule, error, failed_keys)
 
-        return validate_each
+        return validate
 
     def _failed(self, rule: Rule, error: BaseException, failed_keys: Collection[tuple[str, object]]) -> None:
         """Raise what ends the validation; returning means that the rule fails open.

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
@@ -20,52 +21,101 @@ from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.types import host_port
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
     from urllib.error import HTTPError
 
 TIMEOUT_S = 10.0
+UNAUTHORIZED = 401
 DEFAULT_ADMIN = "127.0.0.1:9190"
 VARIABLE, TOKEN_VARIABLE = "KAFKA_SIDECAR__ADMIN__LISTEN", "KAFKA_SIDECAR__ADMIN__TOKEN_FILE"
+URL_VARIABLE, CA_VARIABLE = "KAFKA_SIDECAR_ADMIN", "KAFKA_SIDECAR_ADMIN_CA"  # of these commands alone
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LOCAL = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}  # what a wildcard is reached by
 
 AdminUrl = Annotated[
     str | None,
     typer.Option(
-        "--admin", help=f"Admin port of the sidecar: URL or host:port. Default: ${VARIABLE}, or {DEFAULT_ADMIN}."
+        "--admin",
+        envvar=URL_VARIABLE,
+        help=f"Admin port of the sidecar: URL or host:port; https:// with admin.tls. Default: ${VARIABLE}, or "
+        f"{DEFAULT_ADMIN}.",
     ),
+]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", envvar=TOKEN_VARIABLE, help="The file of the sidecar's admin.token_file.")
+]
+Ca = Annotated[
+    Path | None, typer.Option("--ca", envvar=CA_VARIABLE, help="PEM file with the CA of the admin port's certificate.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON of the admin port.")]
 INDENT = 14
 WIDTH = 120
 
 
-def ask(admin: str | None, path: str, method: str = "GET", body: object = None) -> Any:
+@dataclass(frozen=True, slots=True)
+class AdminPort:
+    """Where a sidecar is asked, and with what."""
+
+    url: str | None
+    token_file: Path | None = None
+    ca: Path | None = None
+
+
+def ask(admin: AdminPort, path: str, method: str = "GET", body: object = None) -> Any:
     """The JSON at a path of the admin port. Exits with 1 and a line on stderr if there is none."""
     from urllib.error import HTTPError, URLError
-    from urllib.request import ProxyHandler, Request, build_opener
+    from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
-    url = _base(admin) + path
+    url = _base(admin.url) + path
     data = json.dumps(body).encode() if body is not None else None
-    request = Request(url, data, {"Content-Type": "application/json", **_token()}, method=method)  # noqa: S310
+    headers = {"Content-Type": "application/json", **_token(admin.token_file)}
+    request = Request(url, data, headers, method=method)  # noqa: S310
+    handlers = [ProxyHandler({}), *([HTTPSHandler(context=_trusting(admin.ca, url))] if admin.ca is not None else [])]
     try:
-        with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_S) as page:
+        with build_opener(*handlers).open(request, timeout=TIMEOUT_S) as page:
             return json.loads(page.read())
     except HTTPError as error:
-        _fail(_text_of(error))
+        hint = f"; name its file with --token-file or ${TOKEN_VARIABLE}" if error.code == UNAUTHORIZED else ""
+        _fail(_text_of(error) + hint)
     except OSError as error:
         reason = error.reason if isinstance(error, URLError) else error
-        _fail(f"{url}: no sidecar answers there: {reason}; name its admin port with --admin")
+        _fail(f"{url}: no sidecar answers there: {reason}; {_remedy(url, reason)}")
     except ValueError:
         _fail(f"{url}: the response is not JSON; is it the admin port of a kafka-sidecar?")
 
 
-def _token() -> dict[str, str]:
-    """The header with the token of the file that the environment names, if it does."""
-    if not (path := os.environ.get(TOKEN_VARIABLE)):
+def _remedy(url: str, reason: object) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(reason):
+        return f"name the CA of its certificate with --ca or ${CA_VARIABLE}"
+    if (
+        url.startswith("http://")
+        and isinstance(reason, ConnectionError)
+        and not isinstance(reason, ConnectionRefusedError)
+    ):
+        return f"if it has admin.tls, name it with https:// in --admin or ${URL_VARIABLE}"
+    return f"name its admin port with --admin or ${URL_VARIABLE}"
+
+
+def _trusting(ca: Path, url: str) -> SSLContext:
+    """The certificate on loopback need not name it: nobody else listens there for whom the CA would vouch."""
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=str(ca))
+    except (OSError, ValueError) as error:
+        exit_with_error(f"--ca: {ca} cannot be used: {error}")
+    context.check_hostname = urlsplit(url).hostname not in LOOPBACK
+    return context
+
+
+def _token(path: Path | None) -> dict[str, str]:
+    """The header with the token of a file."""
+    if path is None:
         return {}
     try:
-        return {"Authorization": f"Bearer {Path(path).read_text(encoding='ascii').strip()}"}
+        return {"Authorization": f"Bearer {path.read_text(encoding='ascii').strip()}"}
     except (OSError, ValueError) as error:
-        exit_with_error(f"${TOKEN_VARIABLE}: {path} cannot be read: {error}")
+        exit_with_error(f"--token-file, ${TOKEN_VARIABLE}: {path} cannot be read: {error}")
 
 
 def _text_of(error: HTTPError) -> str:
@@ -100,10 +150,12 @@ def _fail(message: str) -> NoReturn:
 def explain(
     rejection_id: Annotated[str, typer.Argument(metavar="ID", help="From an error message or a log line.")],
     admin: AdminUrl = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
     """Print why a batch was rejected, or what a client was denied, by its id."""
-    found = ask(admin, f"/rejections/{quote(rejection_id, safe='')}")
+    found = ask(AdminPort(admin, token_file, ca), f"/rejections/{quote(rejection_id, safe='')}")
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -154,13 +206,19 @@ def change_log_level(
     logger: Annotated[str, typer.Option(help="A logger, as log lines name it.")] = "root",
     for_: Annotated[str, typer.Option("--for", help="For how long, up to 24h.")] = "10m",
     admin: AdminUrl = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
     """Show or change the log level of a running sidecar."""
     if level is None:
-        found = ask(admin, "/log-level")
+        found = ask(AdminPort(admin, token_file, ca), "/log-level")
     else:
-        found = ask(admin, "/log-level?" + urlencode({"level": level, "logger": logger, "for": for_}), "PUT")
+        found = ask(
+            AdminPort(admin, token_file, ca),
+            "/log-level?" + urlencode({"level": level, "logger": logger, "for": for_}),
+            "PUT",
+        )
     if as_json or "loggers" not in found:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -172,10 +230,12 @@ def change_log_level(
 def show_topics(
     topic: Annotated[str | None, typer.Argument(help="A topic; none: all that are known.")] = None,
     admin: AdminUrl = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what applies to topics in a running sidecar."""
-    found = ask(admin, "/topics" if topic is None else f"/topics/{quote(topic, safe='')}")
+    found = ask(AdminPort(admin, token_file, ca), "/topics" if topic is None else f"/topics/{quote(topic, safe='')}")
     if as_json or "workers" in found:
         typer.echo(json.dumps(found, indent=2))
         return

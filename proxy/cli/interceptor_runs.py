@@ -37,7 +37,7 @@ class Failures:
     def slow(self, interceptor: str, hook: str, seconds: float, place: Place | None = None) -> None:
         self.lines.append(f"{hook}: {interceptor} took {seconds:.3f} s, which is over its budget")
 
-    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
+    def disabled(self, interceptor: str, failures: int, pause_s: float, client: object = None) -> None:
         self.lines.append(f"{interceptor} is disabled for {pause_s:g} s after {failures} failures in a row")
 
     def take(self) -> list[str]:

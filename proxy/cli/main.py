@@ -15,10 +15,11 @@ from kafka_sidecar.proxy.cli.admin_client import change_log_level, explain, show
 from kafka_sidecar.proxy.cli.clean_objects import clean_objects
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
-from kafka_sidecar.proxy.cli.plugin_list import load_valid_or_exit
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
 from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.cli.run import run
 from kafka_sidecar.proxy.cli.scram_user import print_scram_user
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
@@ -54,7 +55,16 @@ def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check
 
     The environment variables that override it are checked too.
     """
-    load_valid_or_exit(config)
+    from kafka_sidecar.proxy.security.start_checks import find_doubts
+    from kafka_sidecar.proxy.server.admin.http import check_token
+
+    settings = load_valid_or_exit(config)
+    try:
+        check_token(settings.admin.token_file)
+    except ConfigError as error:
+        exit_with_error(*error.lines)
+    for doubt in find_doubts(settings):
+        typer.echo(f"{config}: warning: {doubt}")
     typer.echo(f"{config}: valid")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.compose import find_mistakes
 from kafka_sidecar.proxy.runtime.program import share_arena
+from kafka_sidecar.proxy.security.start_checks import find_doubts
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
 BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
@@ -58,6 +60,8 @@ def run(
         settings = load(config, os.environ, flags, find_mistakes)
         rate = configure(settings.log.level, settings.log.max_rate, wanted=settings.log.format)
         warn_if_too_large(settings.connections.max_buffered, settings.process_count)
+        for doubt in find_doubts(settings):
+            logging.getLogger("kafka_sidecar").warning("configuration doubtful", extra={"detail": doubt})
         if settings.worker_count == 1:
             from kafka_sidecar.proxy.server.process import serve
 

@@ -11,11 +11,13 @@ for its metadata alone (docs/decisions/0011).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.message import Message, first_version, replace_fields
@@ -37,12 +39,13 @@ from kafka_sidecar.codec.messages.txn_offset_commit import (
 )
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.codec.wire import MAX_STRING_BYTES, NO_ID
-from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.plugins.effects import Steps, TimeLeft, Work
 from kafka_sidecar.plugins.values import Context, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
 from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
+T = TypeVar("T")
 TopicKey = str | bytes  # how this version gives a topic: by its name or its id
 Codes = Mapping[tuple[TopicKey, int], int]  # by topic and partition
 
@@ -52,7 +55,7 @@ class Stage(Protocol):
 
     @property
     def counts(self) -> Counter[str] | None:
-        """Of offsets by what became of them in this stage: unchanged, changed, added, dropped, unknown_topic.
+        """Of offsets by their fate in this stage: unchanged, changed, added, dropped, unknown_topic, timed_out.
 
         None: they are not counted.
         """
@@ -69,6 +72,14 @@ class Stage(Protocol):
 
     def on_commit(self, offsets: Offsets) -> None:
         """Of what `pre_commit` has given back, the part that is committed now; never empty."""
+        ...
+
+    def takes_long(self, partitions: int) -> bool:
+        """Whether these two would keep others waiting, with so many partitions: then a thread calls them."""
+        ...
+
+    def time_left(self) -> TimeLeft | None:
+        """What a thread may take for one request or response."""
         ...
 
 
@@ -121,7 +132,7 @@ class CommitRun(MessageRun):
         self._topics = message.topics
         yield from resolve((key for key in self._keys() if isinstance(key, bytes)), self._name_of)
         self._names = {key: name for key in self._keys() if (name := self._name_of(key)) is not None}
-        offsets = yield from offload(partial(self._pre_commit, message), self._partitions)
+        offsets = yield from self._pre_commit(message)
         if new := {place.topic for place in offsets} - set(self._names.values()):
             offsets = yield from self._name_added(offsets, sorted(new))
         self._sent = offsets
@@ -136,21 +147,35 @@ class CommitRun(MessageRun):
         request.replace(replace_fields(message, topics=topics))
         return None
 
-    def _pre_commit(self, request: Request) -> Offsets:
-        """What the stages make of the client's offsets."""
-        self._asked = offsets = Offsets(self._offsets_in(self._topics), self._context_of(request))
+    def _pre_commit(self, request: Request) -> Steps[Offsets]:
+        """What the stages make of the client's offsets; those of one that takes too long are left as they are."""
+        asked = yield from offload(partial(self._offsets_in, self._topics), self._partitions)
+        self._asked = offsets = Offsets(asked, self._context_of(request))
         for stage in self._shared.stages:
-            offsets = stage.pre_commit(offsets)
+            try:
+                offsets = yield from self._call(stage, partial(stage.pre_commit, offsets), len(offsets))
+            except TimeoutError:
+                if stage.counts is not None:
+                    stage.counts["timed_out"] += len(offsets)
             self._given.append(offsets)
         return offsets
 
+    def _call(self, stage: Stage, hook: Callable[[], T], partitions: int, must_run: bool = False) -> Steps[T]:
+        if not stage.takes_long(partitions):
+            return (yield from offload(hook, partitions))
+        result: T = yield Work(hook, must_run=must_run, is_light=True, limit=stage.time_left())
+        return result
+
     def response(self, response: OpenMessage) -> Steps[None]:
         message = yield from response.read(self._api.response)
-        answer = yield from offload(partial(self._answer, message), max(self._partitions, response.elements))
+        work = partial(self._answer, message)
+        answer, committed = yield from offload(work, max(self._partitions, response.elements))
         if answer is not message:
             response.replace(answer)
+        yield from self._report(committed)
 
-    def _answer(self, message: Response) -> Response:
+    def _answer(self, message: Response) -> tuple[Response, Collection[TopicPartition]]:
+        """The response to what the client has asked for, and what is committed."""
         codes = {
             (self._key(topic), one.partition_index): one.error_code
             for topic in message.topics
@@ -161,10 +186,10 @@ class CommitRun(MessageRun):
             for (key, partition), code in codes.items()
             if code == ErrorCode.NONE and key in self._names
         }
-        self._report(committed & self._sent.keys())
+        committed &= self._sent.keys()
         if self._sent.keys() == self._asked.keys():
-            return message
-        return replace_fields(message, topics=self._results(codes))
+            return message, committed
+        return replace_fields(message, topics=self._results(codes)), committed
 
     @property
     def wants_response(self) -> bool:
@@ -199,12 +224,13 @@ class CommitRun(MessageRun):
         )
 
     def _offsets_in(self, topics: Sequence[Topic]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets of topics whose name is known."""
+        """The offsets of topics whose name is known; invalid ones are forwarded unseen: no stage must fail on them."""
         return {
             TopicPartition(name, one.partition_index): _offset_of(one)
             for topic in topics
             if (name := self._names.get(self._key(topic))) is not None
             for one in topic.partitions
+            if _is_valid(one)
         }
 
     def _name_added(self, offsets: Offsets, new: Sequence[str]) -> Steps[Offsets]:
@@ -248,7 +274,7 @@ class CommitRun(MessageRun):
         for topic in self._topics:
             name, kept = self._names.get(self._key(topic)), []
             for one in topic.partitions:
-                if name is None:
+                if name is None or not _is_valid(one):
                     kept.append(one)
                 elif (offset := left.pop(TopicPartition(name, one.partition_index), None)) is not None:
                     kept.append(one if offset == _offset_of(one) else _with_offset(one, offset))
@@ -291,12 +317,24 @@ class CommitRun(MessageRun):
         code = next(iter(codes.values()), ErrorCode.NONE) if self._joins else ErrorCode.NONE
         return ErrorCode.NONE if code == ErrorCode.OFFSET_METADATA_TOO_LARGE else code
 
-    def _report(self, committed: Collection[TopicPartition]) -> None:
+    def _report(self, committed: Collection[TopicPartition]) -> Steps[None]:
         """Only what has succeeded is a commit (KIP-42), and nothing is none."""
         for stage, given in zip(self._shared.stages, self._given, strict=True):
             offsets = {place: offset for place, offset in given.items() if place in committed}
             if offsets and stage.wants_result:
-                stage.on_commit(Offsets(offsets, given.context))
+                hook = partial(stage.on_commit, Offsets(offsets, given.context))
+                with suppress(TimeoutError):  # the thread still calls it; the client must not wait for that
+                    yield from self._call(stage, hook, len(offsets), must_run=True)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # of a byte that is not UTF-8
+
+
+def _is_valid(partition: Partition) -> bool:
+    """Whether a client that keeps to the protocol could have sent it."""
+    is_in_range = partition.partition_index >= 0 and partition.committed_offset >= 0
+    text = partition.committed_metadata
+    return is_in_range and partition.committed_leader_epoch >= -1 and not (text and _SURROGATE.search(text))
 
 
 def _offset_of(partition: Partition) -> OffsetAndMetadata:

@@ -19,5 +19,5 @@ def client_context(
     """
     return Context(
         clock, client.number, client.client_id, client.client_software, client.principal, api_version=version,
-        generation_id=generation_id, **of_request,
+        generation_id=generation_id, host=client.host, **of_request,
     )  # fmt: skip

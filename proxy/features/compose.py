@@ -75,6 +75,10 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
         from kafka_sidecar.proxy.security.tls import sides
 
         yield from sides.find_mistakes(config)
+    if config.brokers.sasl.mechanism is not None or config.brokers.logins or config.clients.sasl.mechanisms:
+        from kafka_sidecar.proxy.security import start_checks
+
+        yield from start_checks.find_mistakes(config)
     for row in FEATURES:
         if row.checks and row.is_wanted(config, config):
             yield from _module(row, "from_config").find_mistakes(config)

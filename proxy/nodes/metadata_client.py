@@ -20,7 +20,7 @@ from kafka_sidecar.codec.wire import LENGTH, NO_ID
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID, Address, OwnConnections
 from kafka_sidecar.proxy.nodes.own_connections import VERSION as GREETING
 from kafka_sidecar.proxy.relay.introduction import diagnose
-from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, cause_of
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 VERSION = 12  # of Metadata: supported by the oldest broker (3.9) and still by the newest
@@ -55,14 +55,14 @@ class MetadataClient:
     def __init__(
         self,
         candidates: Callable[[], list[Address]],
-        record_attempt: Callable[[Address, bool], None],
+        record_attempt: Callable[[Address, str | None], None],
         on_reached: Callable[[], None],
         own: OwnConnections,
         access: BrokerAccess,
         timeout_s: float,
     ) -> None:
         self._candidates = candidates
-        self._record_attempt = record_attempt  # called with an address and whether it responded
+        self._record_attempt = record_attempt  # called with an address and why it did not respond
         self._on_reached = on_reached  # called after a broker has responded
         self._own = own
         self._access = access
@@ -123,15 +123,15 @@ class MetadataClient:
                 async with asyncio.timeout(self._timeout_s):
                     channel = await self._open(address)
                     response = await channel.metadata(request)
-                self._record_attempt(address, True)
+                self._record_attempt(address, None)
                 return channel, response
             except BaseException as error:
                 if channel is not None:
                     channel.close()
                 if not isinstance(error, FAILURES):
                     raise
+                self._record_attempt(address, cause_of(error))
                 if isinstance(error, TimeoutError):
-                    self._record_attempt(address, False)
                     failures.append(f"{host}:{port} did not respond in {self._timeout_s:g} s")
                 else:
                     failures.append(f"{host}:{port} {describe_failure(error)}")

@@ -255,6 +255,10 @@ class Connection:
         self._dialling = None  # nothing is left to cancel: a cancelled dial would lose the connection that it made
         self.broker = self.flow.broker = broker
         self.to_client, self.to_broker = writer_of(self.client.transport), writer_of(broker.transport)
+        if log.isEnabledFor(logging.DEBUG):
+            name = broker.transport.get_extra_info("peername") if broker.transport is not None else None
+            address = f"{name[0]}:{name[1]}" if name else None
+            log.debug("broker connected", extra={"session": self.number, "address": address})
         early, self._early = self._early, []
         for chunk in early:
             self.client.data_received(chunk)

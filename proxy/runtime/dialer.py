@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
-from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, HandshakeError
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, cause_of
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
@@ -94,15 +94,13 @@ class Dialer:
             async with asyncio.timeout(self._timeout_s):
                 await access.connect(factory, host, port)
         except LoginError as error:  # which is logged already; no broker takes what another one rejects
-            cause = "authentication_failed"
+            cause = cause_of(error)
             self._failures[cause] += 1
             self._attempts.record_attempt(address, True)
             await asyncio.sleep(REJECTED_PAUSE_S)
             raise BrokerUnreachableError(cause, f"{host}:{port}: {error}") from error
         except (OSError, ValueError, OverflowError) as error:  # the latter two: an invalid host or port
-            cause = "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
-            if isinstance(error, HandshakeError):
-                cause = "broker_tls_failed"
+            cause = cause_of(error)
             self._failures[cause] += 1
             self._attempts.record_attempt(address, False)
             if (suppressed := self._limiter.due(("broker unreachable", host, str(port)))) is not None:

@@ -6,7 +6,9 @@ Passwords, proofs and tokens are verified in a thread: a password takes millisec
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from kafka_sidecar.proxy.relay.exchange import Closing
@@ -17,6 +19,9 @@ from kafka_sidecar.proxy.runtime.verifications import Failures, Verifications
 from kafka_sidecar.proxy.security.sasl.client_login import ClientLogin
 from kafka_sidecar.proxy.security.sasl.reauthentication import Reauthentication
 
+log = logging.getLogger(__name__)
+
+BROKERS_UNKNOWN = "no broker has responded yet"  # reason to read no more of a client
 SUCCESS, RENEWED, FAILURE = "success", "renewed", "failure"
 
 
@@ -46,13 +51,17 @@ class LoginDriver:
         counts: Counter[str],
         verifications: Verifications,
         failures: Failures,
+        wait_for_brokers: Callable[[], Awaitable[None] | None] = lambda: None,
     ) -> None:
+        """``wait_for_brokers``: what to wait for until the versions of the brokers are known; None: nothing."""
         self._connection = connection
         self._login = login
         self._counts = counts  # by result
         self._verifications = verifications  # over all connections
         self._failures = failures
         self._waits = False  # for a verification
+        self._wait_for_brokers = wait_for_brokers
+        self._held = b""  # what the client has sent before the brokers are known
         self._limit = asyncio.get_running_loop().call_later(limit_s, self._too_late, limit_s)
 
     def feed(self, chunk: bytes) -> bytes:
@@ -60,9 +69,23 @@ class LoginDriver:
         login = self._login
         if login.is_open:
             return chunk
-        if login.closing is None:
-            self._go_on(login.feed(chunk))
+        if self._held:
+            self._held += chunk
+        elif login.closing is None:
+            if (known := self._wait_for_brokers()) is not None:
+                self._held = chunk
+                self._connection.client.pause(BROKERS_UNKNOWN)
+                spawn(self._feed_once(known), "wait for the brokers")
+            else:
+                self._go_on(login.feed(chunk))
         return b""
+
+    async def _feed_once(self, known: Awaitable[None]) -> None:
+        await known
+        held, self._held = self._held, b""
+        self._connection.client.resume(BROKERS_UNKNOWN)
+        if self._is_wanted:
+            self._go_on(self._login.feed(held))
 
     def _go_on(self, out: bytes) -> None:
         login = self._login
@@ -76,6 +99,12 @@ class LoginDriver:
         elif login.is_open:
             self._limit.cancel()
             self._counts[SUCCESS] += 1
+            if log.isEnabledFor(logging.DEBUG):
+                session = self._connection.session
+                log.debug(
+                    "client logged in",
+                    extra={"session": session.number, "principal": session.principal, "detail": login.mechanism},
+                )
             if login.lifetime_s is not None:
                 session = self._connection.session
                 session.gates = (Reauthentication(login, self._reauthenticated), *session.gates)

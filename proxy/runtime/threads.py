@@ -2,8 +2,8 @@
 
 Connections take turns. The work of a lane, one direction of a connection, is done in order and one at a time; a lane
 whose work has been done goes to the end of the queue. Long work leaves one thread to light work, so that a small batch
-never waits for large ones of other connections. A thread whose work does not end though it was abandoned is stuck and
-gets replaced.
+never waits for large ones of other connections. A thread whose work only sleeps, or does not end though it was
+abandoned, is stuck, and gets replaced.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import sys
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, wait
 from operator import itemgetter
-from threading import Condition, Thread
+from threading import Condition, Thread, get_ident
 from typing import Any
 
 from kafka_sidecar.codec.checkpoint import Stop, stoppable
+from kafka_sidecar.plugins.calls import call_in, keys_of, lines_of
 from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS, Durations, Family, counter, gauge, histogram
 
 log = logging.getLogger(__name__)
@@ -29,12 +31,26 @@ log = logging.getLogger(__name__)
 SWITCH_INTERVAL_S = 0.0005
 GRACE_S = 1.0  # in which abandoned work may end by itself
 MAX_REPLACED = 8  # stuck threads: each keeps what its batch was inflated to
+MAX_LIGHT_REPLACED = 32  # the same for those with small batches
+SLEEPS_S = 0.3  # of work in which it has had less than SLEEPING_SHARE of a CPU: it waits for something
+SLEEPING_SHARE = 0.05
 
 
 class Job:
     """One piece of work. Times are seconds of the clock of `Threads`."""
 
-    __slots__ = ("ended_at", "future", "is_light", "lane", "run", "started_at", "stop", "submitted_at")
+    __slots__ = (
+        "cpu_s",
+        "ended_at",
+        "future",
+        "is_light",
+        "lane",
+        "run",
+        "started_at",
+        "stop",
+        "submitted_at",
+        "thread",
+    )
 
     def __init__(self, lane: Hashable, run: Callable[[], Any], is_light: bool, now: float) -> None:
         self.lane = lane
@@ -44,6 +60,8 @@ class Job:
         self.started_at: float | None = None
         self.ended_at: float | None = None
         self.stop = Stop()
+        self.thread = 0  # that runs it
+        self.cpu_s = 0.0  # of this thread when it began
         self.future: Future[Any] = Future()
 
 
@@ -65,6 +83,7 @@ class Threads:
         self._turns = itertools.count()
         self._running: set[Job] = set()
         self._stuck: set[Job] = set()
+        self._sleeping: set[Job] = set()
         self._threads = self._idle = 0
 
     @property
@@ -142,11 +161,13 @@ class Threads:
 
     @property
     def _max_threads(self) -> int:
-        return self._count + 1 + min(len(self._stuck), MAX_REPLACED)
+        stuck = self._stuck | self._sleeping
+        light = sum(job.is_light for job in stuck)
+        return self._count + 1 + min(len(stuck) - light, MAX_REPLACED) + min(light, MAX_LIGHT_REPLACED)
 
     def _choose(self) -> Hashable | None:
         """The lane from which a thread takes the next job."""
-        long = sum(not job.is_light for job in self._running - self._stuck)
+        long = sum(not job.is_light for job in self._running - self._stuck - self._sleeping)
         kinds = (True, False) if long < self._count else (True,)
         firsts = [next(iter(self._ready[kind].items())) for kind in kinds if self._ready[kind]]
         return min(firsts, key=itemgetter(1))[0] if firsts else None
@@ -188,7 +209,7 @@ class Threads:
         del self._ready[job.is_light][job.lane]
         self._running.add(job)
         job.future.set_running_or_notify_cancel()
-        job.started_at = self.clock()
+        job.started_at, job.thread, job.cpu_s = self.clock(), get_ident(), time.thread_time()
         waited_s = job.started_at - job.submitted_at
         self.waits[max(0, int(waited_s * 1e6)).bit_length()] += 1
         self.waits_s += waited_s
@@ -200,6 +221,7 @@ class Threads:
             self.ended += 1
             self._running.discard(job)
             self._stuck.discard(job)
+            self._sleeping.discard(job)
             self._remove_first(job)
 
     def _remove(self, job: Job) -> None:
@@ -233,6 +255,30 @@ class Threads:
         if job.started_at is None:
             self.abandon(job)  # work that must be done
             return
+        self._log_stuck(job, self.clock() - job.started_at)
+
+    def replace_sleeping(self) -> None:
+        """Let others have the threads whose work only sleeps. Called by any thread, now and then."""
+        if not self._running or not hasattr(time, "pthread_getcpuclockid"):
+            return
+        with self._changed:
+            now = self.clock()
+            for job in self._running - self._sleeping - self._stuck:
+                if job.started_at is None or (took_s := now - job.started_at) < SLEEPS_S:
+                    continue
+                # The thread is alive: it cannot end its work without this lock.
+                cpu_s = time.clock_gettime(time.pthread_getcpuclockid(job.thread)) - job.cpu_s
+                if cpu_s < SLEEPING_SHARE * took_s:
+                    self._sleeping.add(job)
+                    self._engage()
+
+    def _log_stuck(self, job: Job, took_s: float) -> None:
+        frame = sys._current_frames().get(job.thread)
+        call, stack = call_in(frame), lines_of(frame)
+        del frame
+        if job.ended_at is not None:
+            return
         log.warning(
-            "thread stuck", extra={"stuck": len(self._stuck), "duration_s": round(self.clock() - job.started_at, 3)}
+            "thread stuck",
+            extra={**keys_of(call), "stuck": len(self._stuck), "duration_s": round(took_s, 3), "stack": stack or None},
         )

@@ -104,7 +104,15 @@ def principal_by(rules: tuple[PrincipalRule, ...]) -> Name:
             detail = f"no rule of clients.tls.principal_rules is for {subject}: add one, or DEFAULT"
             connection.end(Closing("tls_handshake_failed", detail, "principal_rules"))
 
-    return name
+    def name_and_log(connection: Connection, transport: asyncio.BaseTransport) -> None:
+        name(connection, transport)
+        if log.isEnabledFor(logging.DEBUG):
+            used = transport.get_extra_info("ssl_object")
+            detail = f"{used.version()}, {used.cipher()[0]}" if used is not None else None
+            about = {"session": connection.number, "principal": connection.session.principal, "detail": detail}
+            log.debug("TLS handshake done", extra=about)
+
+    return name_and_log
 
 
 class TlsListener:

@@ -7,10 +7,11 @@ import itertools
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
+from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -22,7 +23,7 @@ from kafka_sidecar.proxy.nodes.metadata_client import FAILURES, BootstrapServers
 from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, listener_among
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response, own_versions
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import Closing, TopicIds, TopicNames
+from kafka_sidecar.proxy.relay.exchange import Begin, Closing, TopicIds, TopicNames
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.recorder import Recorded
@@ -45,6 +46,7 @@ from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener, principal_by
 from kafka_sidecar.proxy.runtime.verifications import Failures, Verifications
+from kafka_sidecar.proxy.runtime.watchdog import Watchdog
 from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins, open_logins_by_principal
 from kafka_sidecar.proxy.security.sasl.client_logins import open_client_logins, reject_client_logins
 from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
@@ -64,6 +66,7 @@ FINISH_S = 5.0  # the end of a drain, in which no more requests are read
 DRAIN = Closing("drain", "the sidecar stops")
 Record = Callable[[Recorded], None]
 METADATA_RECEIVED = "received"
+METADATA_LINE_S = 60.0  # between two lines about metadata requests that fail; longer than that is an error
 LOG_EVERY_S = 10.0  # one line of a kind
 ENDS_PER_TURN = 100  # of connections, that are logged in one turn of the event loop: each takes some 40 us
 NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle"})  # logged as info, others as warning
@@ -94,7 +97,7 @@ class Server:
             limits.connect_timeout,
         )
         self._cluster = MetadataClient(
-            self._candidates, self.record_attempt, self._reached, self.own, access, timeout_s
+            self._candidates, self._record_own_attempt, self._reached, self.own, access, timeout_s
         )
         self._lines = LogLimiter(LOG_EVERY_S, time.monotonic)
         self._ends = Paced(ENDS_PER_TURN)
@@ -105,7 +108,8 @@ class Server:
         self._budget = LoopBudget()
         self._performer = self._open_performer()
         self.features = Features(config, metrics, self.topics, self._cluster, self._performer, access)
-        metrics.features.append(self._tls_metrics)
+        self._watchdog = Watchdog(self._performer.threads, metrics.record_loop_delay)
+        metrics.features += [self._tls_metrics, self._watchdog.families]
         self._client_logins = open_client_logins(config, lambda *asked: own_versions(self._cluster.offered, *asked))
         self._routes = self._open_routes()
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
@@ -114,6 +118,7 @@ class Server:
         self._failed_logins = Failures(time.monotonic)
         self._numbers = itertools.count(config.worker.number, config.worker.count)
         self._tasks: list[asyncio.Task[None]] = []
+        self._versions_known = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -133,7 +138,16 @@ class Server:
         rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
         relays_logins = self.broker_logins is None and self._client_logins is None
         answer = local_response if relays_logins else reject_client_logins(local_response)
-        return Routes(self.metrics, rewrites.response, answer, self.features.exchange, self.features.tap)
+        return Routes(self.metrics, rewrites.response, answer, self._exchange_of, self.features.tap)
+
+    def _exchange_of(self, key: int, version: int) -> Begin | None:
+        """Called once for each API and version that clients use."""
+        found = self.features.exchange(key, version)
+        if log.isEnabledFor(logging.DEBUG):
+            what = "looked into" if found is not None else "relayed by its header"
+            name = APIS[key].name if key in APIS else str(key)
+            log.debug("route made", extra={"api": name, "detail": f"version {version}: {what}"})
+        return found
 
     async def start(self) -> None:
         """Bind the bootstrap listener and start the metadata refresh.
@@ -156,11 +170,11 @@ class Server:
             self.apply(self.config)
         await self.features.start()
         self.listening = True
+        self._watchdog.start()
         limits = self.config.connections
         self._tasks = [
             spawn(self._refresh_brokers(), "refresh brokers"),
             spawn(self._probe(self._servers.next_order()), "probe the bootstrap servers"),
-            spawn(self._watch_loop(), "watch the event loop"),
             spawn(_write_held_back(), "write how many lines were held back"),
             spawn(self.tls.watch(), "watch certificates"),
             spawn(
@@ -212,6 +226,7 @@ class Server:
         self._cluster.close()
         await self.features.stop(0.0 if hurry.is_set() else drained_by - time.monotonic())
         write_held_back(is_last=True)
+        self._watchdog.stop()
 
     async def unused(self, limit_s: float) -> None:
         """Returns once clients have been connected, and none for ``limit_s`` to twice as long."""
@@ -227,6 +242,11 @@ class Server:
         kind = connection.listener.split()[0]
         self.metrics.connections[kind] += 1
         self.metrics.active[kind] += 1
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "connection accepted",
+                extra={"session": connection.number, "client": connection.peer, "listener": connection.listener},
+            )
         return self._admission.enter(connection.ip)
 
     def spoke(self, chunk: bytes) -> Closing | None:
@@ -261,6 +281,12 @@ class Server:
     def record_attempt(self, address: Address, reachable: bool) -> None:
         self._servers.record_attempt(address, reachable)
 
+    def _record_own_attempt(self, address: Address, failure: str | None) -> None:
+        """Of the sidecar itself; ``failure``: its cause."""
+        if failure is not None:
+            self.metrics.connect_failures[failure] += 1
+        self.record_attempt(address, failure is None or failure == "authentication_failed")
+
     async def _check_servers(self, host: str, port: int) -> None:
         """Raises ConfigError if a bootstrap server is a listener of this sidecar."""
         own = await listener_among(map(host_port, self.config.bootstrap_servers), host, self.config.own_ports)
@@ -288,7 +314,13 @@ class Server:
                 login = logins.begin(session)
                 counts = self.metrics.client_logins
                 made.login = LoginDriver(
-                    made, login, logins.timeout_s, counts, self._verifications, self._failed_logins
+                    made,
+                    login,
+                    logins.timeout_s,
+                    counts,
+                    self._verifications,
+                    self._failed_logins,
+                    self._wait_for_brokers,
                 )
             return made
 
@@ -325,6 +357,16 @@ class Server:
 
     def _reached(self) -> None:
         self.metrics.cluster_reached = True
+        self._versions_known.set()
+
+    def _wait_for_brokers(self) -> Awaitable[None] | None:
+        """Until their versions are known, as long as clients wait for a broker; None: they are."""
+        return None if self._cluster.offered is not None else self._await_versions()
+
+    async def _await_versions(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.connections.broker_wait):
+                await self._versions_known.wait()
 
     def _candidates(self) -> list[Address]:
         """For bootstrap connections and metadata requests: the configured servers, then all known brokers."""
@@ -360,16 +402,16 @@ class Server:
 
     async def _refresh_brokers(self) -> None:
         """Request the brokers of the cluster at intervals, until cancelled."""
-        pause = FIRST_RETRY_S
+        pause, lines = FIRST_RETRY_S, _MetadataLines()
         while True:
             try:
                 self.addresses.update(await self._cluster.brokers())
                 self._close_listeners(self.addresses.expire(self.config.cluster.forget_after))
                 pause, self.last_metadata = self.config.cluster.refresh, METADATA_RECEIVED
+                lines = _MetadataLines()
             except (OSError, CodecError) as error:
-                level = logging.DEBUG if str(error) == self.last_metadata else logging.WARNING
                 self.last_metadata = str(error)
-                log.log(level, "metadata request failed", extra={"detail": self.last_metadata})
+                lines.failed(self.last_metadata, time.monotonic())
                 pause = min(pause * 2, self.config.cluster.refresh)
             except Exception as error:
                 log.error("metadata refresh crashed: this is a bug", exc_info=error)
@@ -380,12 +422,24 @@ class Server:
     def _tls_metrics(self) -> Iterable[Family]:
         return families_of_tls(self.tls.all, time.time()) if self.tls.all else ()
 
-    async def _watch_loop(self) -> None:
-        """Measure the delay of timers."""
-        while True:
-            due = time.perf_counter() + 1
-            await asyncio.sleep(1)
-            self.metrics.record_loop_delay(time.perf_counter() - due)
+
+class _MetadataLines:
+    """The lines of metadata requests that fail one after the other: each new reason, and all that last each minute."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._logged_at = 0.0
+        self._detail = ""
+
+    def failed(self, detail: str, now: float) -> None:
+        self._began = now if self._began is None else self._began
+        if detail == self._detail and now - self._logged_at < METADATA_LINE_S:
+            log.debug("metadata request failed", extra={"detail": detail})
+            return
+        self._detail, self._logged_at = detail, now
+        failing_s = now - self._began
+        level = logging.ERROR if failing_s >= METADATA_LINE_S else logging.WARNING
+        log.log(level, "metadata request failed", extra={"detail": detail, "duration_s": round(failing_s, 3)})
 
 
 async def _write_held_back() -> None:

@@ -37,6 +37,7 @@ KEYS = frozenset(
         "in_flight",  # requests without a response when the connection ended
         "index",  # of the first rejected record in its batch; -1: the batch as a whole
         "interceptor",
+        "stack",  # where a thread is: file, line and function, the innermost last
         "stuck",  # threads whose work does not end
         "suppressed",  # lines of this kind that were rate-limited since the last one
         "suppressed_in_all",  # lines of any kind, because of log.max_rate

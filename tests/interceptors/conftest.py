@@ -34,7 +34,7 @@ class RecordedReport:
         self.places.append(TopicPartition(place.topic, place.partition) if place else None)
         self.slow_calls.append((interceptor, hook))
 
-    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
+    def disabled(self, interceptor: str, failures: int, pause_s: float, client: object = None) -> None:
         self.out.append((interceptor, failures))
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafka_sidecar.codec.checkpoint import StoppedError
-from kafka_sidecar.interceptors.contract import Hints, Interceptor, ProducerInterceptor, RecordMetadata, TopicPartition
+from kafka_sidecar.interceptors.contract import (
+    Context,
+    Hints,
+    Interceptor,
+    ProducerInterceptor,
+    RecordMetadata,
+    TopicPartition,
+)
 from kafka_sidecar.interceptors.guard import Guard, Limits, RecordCalls, group_guards, has_override
 from kafka_sidecar.interceptors.records import ProducerRecord
 
@@ -277,3 +285,23 @@ def test_a_budget_below_a_microsecond_is_enforced_per_record(report: Any) -> Non
     works.calls.call(5e-7)
 
     assert works.guard.over_budget == {"on_send": 1}
+
+
+def test_one_client_disables_an_interceptor_for_itself_and_not_for_others(report: Any) -> None:
+    guard = Guard("own", Interceptor(), Hints(), report, limits=Limits(failures=3))
+    contexts = [Context(lambda: 0, host=f"10.0.0.{number}") for number in range(4)]
+
+    def call(context: Context, fails: bool) -> object:
+        batch = SimpleNamespace(context=context)
+        return guard.call("on_send", lambda _: 1 // 0 if fails else "called", batch)
+
+    for _ in range(10):
+        call(contexts[0], fails=True)
+    assert guard.failures["on_send"] == 3
+    assert call(contexts[0], fails=False) is None
+    assert call(contexts[1], fails=False) == "called"
+    assert guard.is_disabled
+    for context in contexts[1:3]:
+        for _ in range(3):
+            call(context, fails=True)
+    assert call(contexts[3], fails=False) is None  # it fails for everybody

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.interceptors.metrics import BUCKETS, MAX_LABEL_CHARS, OTHER, Histogram, Metric, Series
+from kafka_sidecar.interceptors.metrics import MAX_LABEL_CHARS, OTHER, Histogram, Metric, Series
+from kafka_sidecar.plugins.values import BUCKETS
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,16 @@ import sys
 
 import pytest
 
-from kafka_sidecar.plugins.pace import MAX_TURN_S, UNMEASURED_RECORDS, WINDOW_RECORDS, Pace
+from kafka_sidecar.plugins.pace import (
+    MAX_TURN_S,
+    PROBATION_BATCHES,
+    TOO_LONG_S,
+    UNMEASURED_RECORDS,
+    WINDOW_RECORDS,
+    Pace,
+    are_ours,
+)
+from kafka_sidecar.policies.builtin.json import WellFormedJson
 
 
 def test_little_is_looked_into_at_once_before_anything_is_measured() -> None:
@@ -60,3 +69,27 @@ def test_a_plug_in_that_becomes_fast_again_is_known_as_fast_after_some_batches()
         pace.add(400, 0.0004)
         added += 1
     assert 1 < added < 20
+
+
+def test_a_plug_in_of_others_is_on_probation_first_and_again_after_a_batch_that_took_too_long() -> None:
+    pace = Pace(is_trusted=False)
+    for _ in range(PROBATION_BATCHES):
+        assert pace.needs_thread
+        assert pace.records_at_once == 0
+        pace.add(1, 0.000001)
+    assert not pace.needs_thread
+    assert pace.records_at_once == pace.records_per_turn > 1000
+    pace.add(1000, TOO_LONG_S * 1.1)
+    assert pace.needs_thread
+
+
+def test_a_plug_in_that_only_sees_headers_leaves_its_probation_too() -> None:
+    pace = Pace(is_trusted=False)
+    for _ in range(PROBATION_BATCHES):
+        pace.add(0, 0.0)
+    assert not pace.needs_thread
+
+
+def test_what_is_built_in_is_ours_and_nothing_else() -> None:
+    assert are_ours([WellFormedJson(), WellFormedJson()])
+    assert not are_ours([WellFormedJson(), object()])

@@ -29,7 +29,13 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], a
 
 @pytest.fixture(autouse=True)
 def _fast_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a plug-in takes decides about threads only in tests that are marked ``measured``."""
-    if request.node.get_closest_marker("measured") is None:
+    """What a plug-in takes decides about threads only in tests that are marked ``measured``.
+
+    That it is new does only with the argument "probation".
+    """
+    marker = request.node.get_closest_marker("measured")
+    if marker is None or "probation" not in marker.args:
+        monkeypatch.setattr(pace, "PROBATION_BATCHES", 0)
+    if marker is None:
         monkeypatch.setattr(pace, "UNMEASURED_RECORDS", sys.maxsize)
         monkeypatch.setattr(pace, "MAX_TURN_S", 1e6)

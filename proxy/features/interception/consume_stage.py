@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.visibility import acquired_only, all_visible, committed_only
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.consuming import Consumers
 from kafka_sidecar.interceptors.contract import Context, Offsets
-from kafka_sidecar.plugins.effects import Steps, TimeLeft, Work
+from kafka_sidecar.plugins.effects import Steps, TimeLeft, TimeLimit, Work
 from kafka_sidecar.proxy.exchanges.commits import Stage as CommitApiStage
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
@@ -33,6 +34,7 @@ from kafka_sidecar.proxy.relay.exchange import Client
 
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
 READ_COMMITTED = 1
+NO_LIMIT = TimeLimit("interception", inf, inf)
 
 Chains = Callable[[str], Consumers | None]  # by topic
 API = "ShareFetch"
@@ -156,8 +158,9 @@ class ConsumeRun(StageRun):
 class CommitStage(CommitApiStage):
     """The interceptors of commits that are current."""
 
-    def __init__(self, committers: Committers, counts: Counter[str]) -> None:
+    def __init__(self, committers: Committers, counts: Counter[str], time_limit: TimeLimit = NO_LIMIT) -> None:
         self._committers = committers
+        self._time_limit = time_limit
         self._counts = counts
 
     @property
@@ -173,6 +176,12 @@ class CommitStage(CommitApiStage):
 
     def on_commit(self, offsets: Offsets) -> None:
         self._committers.on_commit(offsets)
+
+    def takes_long(self, partitions: int) -> bool:
+        return partitions > self._committers.pace.records_at_once or self._committers.pace.needs_thread
+
+    def time_left(self) -> TimeLeft:
+        return self._time_limit.start()
 
 
 class ShareStage(ShareFetchApiStage):

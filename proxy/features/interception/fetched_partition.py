@@ -152,7 +152,7 @@ class PartitionReading:
         except CodecError:
             return True
         count = sum(batch.header.count for batch, visibility in found if visibility is SHOWN)
-        return are_light(count, self._chain.pace.records_at_once) and len(self._records) <= MAX_LIGHT_BYTES
+        return are_light(count, self._chain.pace.records_per_turn) and len(self._records) <= MAX_LIGHT_BYTES
 
     def _cut(self) -> list[tuple[Batch, Visibility]]:
         if self._batches is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Interceptor as InterceptorContract
-from kafka_sidecar.interceptors.guard import Guard, Limits, Place, Report, has_override
+from kafka_sidecar.interceptors.guard import Client, Guard, Limits, Place, Report, has_override
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.settings import Settings
@@ -55,7 +55,7 @@ class NoReport:
 
     def slow(self, interceptor: str, hook: str, seconds: float, place: Place | None = None) -> None: ...
 
-    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None: ...
+    def disabled(self, interceptor: str, failures: int, pause_s: float, client: Client | None = None) -> None: ...
 
 
 def _settings(one: Interceptor) -> InterceptorSettings:

@@ -92,7 +92,9 @@ class Interception(Feature):
 
     def commit_stage(self) -> CommitStage | None:
         """Their part in OffsetCommit and TxnOffsetCommit requests."""
-        return CommitStage(self.catalog.committers, self.stats.commits) if self.catalog.intercept_commits else None
+        if not self.catalog.intercept_commits:
+            return None
+        return CommitStage(self.catalog.committers, self.stats.commits, self._services.time_limit)
 
 
 def feature(site: Site) -> Feature:

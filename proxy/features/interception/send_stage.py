@@ -120,7 +120,7 @@ class SendRun(StageRun):
             fail()
             return None
         self._client.reports_running += 1
-        return Work(fail, must_run=True, is_light=are_light(count, self._notified_at_once))
+        return Work(fail, must_run=True, is_light=are_light(count, self._notified_in_a_turn))
 
     @property
     def _count(self) -> int:
@@ -140,6 +140,11 @@ class SendRun(StageRun):
         """How many records the slowest of the interceptors that wait is notified of in a turn of the loop."""
         return min([sent.chain.notify_pace.records_at_once for sent in self.waiting.values()], default=sys.maxsize)
 
+    @property
+    def _notified_in_a_turn(self) -> int:
+        """The same, whether or not they may be called there."""
+        return min([sent.chain.notify_pace.records_per_turn for sent in self.waiting.values()], default=sys.maxsize)
+
     def _report(self, notify: Callable[[], None]) -> Steps[None] | None:
         count = self._count
         if not self._reports_inline(count):
@@ -157,7 +162,8 @@ class SendRun(StageRun):
         self._is_reporting = True
         self._client.reports_running += 1
         try:
-            yield Work(notify, must_run=True, is_light=are_light(count, self._notified_at_once), limit=self.time_left())
+            is_light = are_light(count, self._notified_in_a_turn)
+            yield Work(notify, must_run=True, is_light=is_light, limit=self.time_left())
         except TimeoutError:
             return  # the thread still notifies them; the client must not wait for that
         self._client.reports_running -= 1
@@ -226,7 +232,7 @@ class TopicInterception(TopicRun):
 
     def _intercept_in_thread(self, partition: PartitionRecords) -> Steps[None]:
         intercept = partial(self._intercept, partition, self._run.services.limit)
-        light = is_light(partition.valid_batch, self._chain.send_pace.records_at_once)
+        light = is_light(partition.valid_batch, self._chain.send_pace.records_per_turn)
         try:
             self._settle(partition, (yield Work(intercept, is_light=light, limit=self._run.time_left())))
         except TimeoutError:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from kafka_sidecar.interceptors.guard import Guard, Place, Report
+from kafka_sidecar.interceptors.guard import Client, Guard, Place, Report
 from kafka_sidecar.interceptors.metrics import Histogram, Metric, escape_surrogates
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, gauge, histogram
 
@@ -41,6 +42,7 @@ class InterceptionStats(Report):
         yield from _of_guards(self.guards)
         yield from self._own()
 
+    @calls_plug_in(lambda of: Call("interceptor", of["guard"].name, "metrics"))
     def _own(self) -> Iterator[Family]:
         """The families of the interceptors themselves; several interceptors of one type share a family."""
         families: dict[str, Family] = {}
@@ -81,11 +83,14 @@ class InterceptionStats(Report):
                 },
             )
 
-    def disabled(self, interceptor: str, failures: int, pause_s: float) -> None:
-        log.error(
-            "interceptor disabled",
-            extra={"interceptor": interceptor, "failures": failures, "pause_s": pause_s},
-        )
+    def disabled(self, interceptor: str, failures: int, pause_s: float, client: Client | None = None) -> None:
+        host, principal = client or (None, None)
+        keys = {"interceptor": interceptor, "failures": failures, "pause_s": pause_s}
+        if client is None:
+            log.error("interceptor disabled", extra=keys)
+        elif (suppressed := self._lines.due((interceptor, "(disabled)", host or "", principal or ""))) is not None:
+            of_client = {"client": host, "principal": principal, "suppressed": suppressed}
+            log.error("interceptor disabled for a client", extra={**keys, **of_client})
 
     def skipped(self, api: str, reason: str, topic: str) -> None:
         """A batch of a topic with interceptors is forwarded unchanged, or withheld with all that follows."""

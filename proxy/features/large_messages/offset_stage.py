@@ -75,6 +75,12 @@ class OffsetStage(Stage):
     def on_commit(self, offsets: Offsets) -> None:
         pass
 
+    def takes_long(self, partitions: int) -> bool:
+        return False
+
+    def time_left(self) -> None:
+        return None
+
     def _stored_form(self, place: TopicPartition, offset: OffsetAndMetadata) -> OffsetAndMetadata | None:
         """None: large messages of the topic do not change what is stored."""
         settings = self._find(place.topic)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Literal
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.settings import Settings
+from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, Rule
@@ -93,6 +94,11 @@ class Rules:
     def files(self) -> set[Path]:
         """What the policies have read."""
         return self._catalog.files()
+
+    @property
+    def calls(self) -> Mapping[str, Histogram]:
+        """How long each policy has taken for a batch, by name."""
+        return self._catalog.calls
 
     def check(self, text: str) -> None:
         """Raises ValueError for a string that no policy understands."""

@@ -189,7 +189,8 @@ class TopicValidation(TopicRun):
             self._reject_invalid(partition, topic, batch)
             return None
         verdict: Verdict | ResolveRequired | None = None
-        if not (self.needs_records and takes_long(batch, self._plan.records_at_once)):
+        plan = self._plan
+        if not (takes_long(batch, plan.records_at_once) if self.needs_records else plan.pace.needs_thread):
             verdict = self._ask(partition, topic, self._inline_limit)
             if verdict == ACCEPTED:
                 self._count(batch)
@@ -222,7 +223,7 @@ class TopicValidation(TopicRun):
                 given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
             limit = self._run.terms.limit if in_thread else self._inline_limit
             ask = partial(self._ask, partition, topic, limit, given_up)
-            light = is_light(partition.valid_batch, self._plan.pace.records_at_once)
+            light = is_light(partition.valid_batch, self._plan.pace.records_per_turn)
             verdict = (yield Work(ask, is_light=light, limit=time_left)) if in_thread else ask()
             in_thread = in_thread or verdict is None
         return verdict

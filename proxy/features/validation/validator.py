@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.config.loading import Config
@@ -26,7 +27,7 @@ from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.telemetry.metrics import Family
+from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, histogram
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
 log = logging.getLogger(__name__)
@@ -90,7 +91,12 @@ class Validator(Stage, Feature):
         return Stages(produce=(self,))
 
     def families(self) -> Iterable[Family]:
-        return self.stats.families()
+        yield from self.stats.families()
+        taken = {
+            name: Durations(tuple(map(int, calls.counts)), calls.total_us / 1e6)
+            for name, calls in self.rules.calls.items()
+        }
+        yield histogram("policy_call_seconds", "Time that a policy takes for a batch", taken, "policy")
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""
@@ -166,6 +172,7 @@ class PolicyFetches:
         # The connection may end meanwhile: others wait for the same. A fetch may not listen to being cancelled.
         await asyncio.wait([self._running[fetch]], timeout=MAX_FETCH_S + GRACE_S)
 
+    @calls_plug_in(lambda of: Call("policy", of["rule"].name, "resolve"))
     async def _fetched(self, rule: Rule, key: object) -> None:
         try:
             async with asyncio.timeout(MAX_FETCH_S):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to, reason_of
 
@@ -20,6 +21,15 @@ P = TypeVar("P", bound=asyncio.Protocol)
 
 class HandshakeError(OSError):
     """TLS with a broker failed; the text says why, with the remedy."""
+
+
+def cause_of(error: BaseException) -> str:
+    """Why a broker could not be used: a label value of kafka_sidecar_broker_connect_failures_total."""
+    if isinstance(error, LoginError):
+        return "authentication_failed"
+    if isinstance(error, HandshakeError):
+        return "broker_tls_failed"
+    return "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import NamedTuple
 
 SEQUENCE, SET, OBJECT_IDENTIFIER, EXPLICIT_VERSION = 0x30, 0x31, 0x06, 0xA0
+BOOLEAN = 0x01
 UTC_TIME, GENERALIZED_TIME = 0x17, 0x18
 TIME_FORMATS = {UTC_TIME: "%y%m%d%H%M%SZ", GENERALIZED_TIME: "%Y%m%d%H%M%SZ"}
 
@@ -101,6 +103,39 @@ def name_of(data: bytes, name: Element) -> str:
         for part in elements(data, element(data, name.at, SEQUENCE))
     ]
     return ",".join(reversed(parts))
+
+
+ALTERNATIVE_NAMES = bytes.fromhex("0603551d11")  # the object identifier 2.5.29.17
+DNS_NAME, IP_ADDRESS = 0x82, 0x87
+
+
+def names_of(certificate: bytes) -> list[str]:
+    """The hosts and addresses that a certificate names as its subject's (RFC 5280, 4.2.1.6). Raises ValueError."""
+    at = certificate.find(ALTERNATIVE_NAMES)
+    if at < 0:
+        return []
+    value = element(certificate, at + len(ALTERNATIVE_NAMES))
+    if value.tag == BOOLEAN:  # whether it is critical
+        value = element(certificate, value.end)
+    found = []
+    for one in elements(certificate, element(certificate, value.start, SEQUENCE)):
+        content = certificate[one.start : one.end]
+        if one.tag == DNS_NAME:
+            found.append(content.decode("ascii", "replace"))
+        elif one.tag == IP_ADDRESS and len(content) in (4, 16):
+            found.append(str(ip_address(content)))
+    return found
+
+
+def is_named(host: str, names: list[str]) -> bool:
+    """Whether one of these is the host, as clients compare them.
+
+    >>> is_named("a.example.com", ["*.example.com"]), is_named("a.b.example.com", ["*.example.com"])
+    (True, False)
+    """
+    wanted = host.lower().strip("[]")
+    _, dot, domain = wanted.partition(".")
+    return any(name.lower() in (wanted, f"*{dot}{domain}" if dot else wanted) for name in names)
 
 
 def _attribute(data: bytes, one: Element) -> str:

@@ -288,6 +288,11 @@ async def _open(server: AdminServer, bound: socket.socket, tls: LiveTls | None) 
     return TlsListener(bound, protocol, live, Paced(STARTED_PER_TURN), HANDSHAKE_S)
 
 
+def check_token(path: Path | None) -> None:
+    """Raises ConfigError if the file cannot be used."""
+    _token(path)
+
+
 def _token(path: Path | None) -> AdminToken | None:
     """Raises ConfigError."""
     try:

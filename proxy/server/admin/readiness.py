@@ -8,30 +8,35 @@ from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 DISABLED = "disabled"
+LOGIN_FAILED = "the brokers do not let the sidecar in; /readyz?verbose says why"
 
 
 def is_ready(server: Server) -> bool:
-    """Whether it listens, has reached the cluster, and knows the topic configs."""
-    return server.listening and server.metrics.cluster_reached and not _trouble(server) and not server.own.addresses
+    """Whether it listens, has reached the cluster, is let in there, and knows the topic configs."""
+    is_rejected = server.broker_logins is not None and server.broker_logins.failure is not None
+    return (
+        server.listening
+        and server.metrics.cluster_reached
+        and not is_rejected
+        and not _trouble(server)
+        and not server.own.addresses
+    )
 
 
 def readiness(server: Server) -> dict[str, Any]:
-    """Why it is ready or not."""
+    """Why it is ready or not, for anybody: it names no user, file or broker."""
     configs = server.features.topic_configs
     return {
         "ready": is_ready(server),
         "listening": server.listening,
         "cluster_reached": server.metrics.cluster_reached,
-        "connects_to_itself": [f"{host}:{port}" for host, port in sorted(server.own.addresses)],
+        "connects_to_itself": bool(server.own.addresses),
         "broker_login": _login(server),
         "listen": server.config.listen,
-        "nodes": {
-            str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
-            for node in server.addresses.nodes.values()
-        },
+        "nodes": {str(node.node_id): {"port": node.local_port} for node in server.addresses.nodes.values()},
         "connections": len(server.connections),
         "topics_known": len(server.topics),
-        "topic_configs": DISABLED if configs is None else _trouble(server) or "ready",
+        "topic_configs": DISABLED if configs is None else "not ready" if _trouble(server) else "ready",
     }
 
 
@@ -39,6 +44,13 @@ def verbose_readiness(server: Server) -> dict[str, Any]:
     """The same, and more that an operator asks for."""
     return {
         **readiness(server),
+        "connects_to_itself": [f"{host}:{port}" for host, port in sorted(server.own.addresses)],
+        "broker_login": _login(server, in_full=True),
+        "nodes": {
+            str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
+            for node in server.addresses.nodes.values()
+        },
+        "topic_configs": DISABLED if server.features.topic_configs is None else _trouble(server) or "ready",
         "listeners": server.listener_addresses,
         "brokers": _brokers(server),
         "topic_config_reader": _topic_configs(server),
@@ -58,10 +70,13 @@ def _trouble(server: Server) -> str | None:
     return configs.unready if configs is not None else None
 
 
-def _login(server: Server) -> str:
+def _login(server: Server, in_full: bool = False) -> str:
     if server.broker_logins is None:
         return DISABLED
-    return server.broker_logins.failure or ("ok" if server.broker_logins.counts["success"] else "not tried yet")
+    failure = server.broker_logins.failure
+    if failure is not None:
+        return failure if in_full else LOGIN_FAILED
+    return "ok" if server.broker_logins.counts["success"] else "not tried yet"
 
 
 def _brokers(server: Server) -> dict[str, Any]:

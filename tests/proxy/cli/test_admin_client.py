@@ -63,10 +63,8 @@ async def test_another_server_than_a_sidecar_is_recognised(status: str, exit_cod
 
 def test_the_token_is_in_the_file_that_a_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("0123456789abcdef\n")
-    monkeypatch.delenv(admin_client.TOKEN_VARIABLE, raising=False)
-    assert admin_client._token() == {}
-    monkeypatch.setenv(admin_client.TOKEN_VARIABLE, str(tmp_path / "token"))
-    assert admin_client._token() == {"Authorization": "Bearer 0123456789abcdef"}
+    assert admin_client._token(None) == {}
+    assert admin_client._token(tmp_path / "token") == {"Authorization": "Bearer 0123456789abcdef"}
     monkeypatch.setenv(admin_client.TOKEN_VARIABLE, str(tmp_path / "missing"))
     printed = CliRunner().invoke(app, ["explain", "a-1"])
     assert (printed.exit_code, "TOKEN_FILE" in printed.output) == (2, True)

@@ -209,6 +209,13 @@ class Adding(Stage):
     """Adds to each offset, and takes note of what was committed."""
 
     wants_result = True
+
+    def takes_long(self, partitions: int) -> bool:
+        return False
+
+    def time_left(self) -> None:
+        return None
+
     counts: Counter[str] | None = None
 
     def __init__(self, number: int) -> None:

@@ -1,0 +1,61 @@
+"""What `validate` and `run` find in files and settings of a login, as the start itself would; and what is doubtful."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from kafka_sidecar.proxy.config.loading import LOOPBACK, Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
+from kafka_sidecar.proxy.config.types import host_port
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """Files of logins that cannot be used. What opens them is imported if it is configured."""
+    opens: list[Callable[[], object]] = []
+    if config.brokers.sasl.mechanism is not None or config.brokers.logins:
+        from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins, open_logins_by_principal
+
+        opens.append(lambda: open_broker_logins(config, Counter()))
+        opens.append(lambda: open_logins_by_principal(config, None, Counter()))
+    if config.clients.sasl.mechanisms:
+        from kafka_sidecar.proxy.security.sasl.client_logins import open_client_logins
+
+        opens.append(lambda: open_client_logins(config, lambda *_: b""))
+    for open_ in opens:
+        try:
+            open_()
+        except ConfigError as error:
+            yield from map(_mistake, error.lines)
+
+
+def _mistake(line: str) -> Mistake:
+    """From a line that begins with a setting."""
+    setting, colon, text = line.partition(": ")
+    return Mistake(tuple(setting.split(".")), text) if colon and " " not in setting else Mistake((), line)
+
+
+def find_doubts(config: Config) -> Iterator[str]:
+    """What is valid and likely to be wrong: one line each."""
+    if config.clients.tls.is_used:
+        yield from _unnamed_hosts(config)
+    elif "PLAIN" in config.clients.sasl.mechanisms and host_port(config.listen)[0] not in LOOPBACK:
+        yield "clients.sasl.mechanisms: PLAIN without clients.tls: passwords can be read on the network"
+
+
+def _unnamed_hosts(config: Config) -> Iterator[str]:
+    """The host that clients are given, where the certificate does not name it: they would reject it."""
+    from kafka_sidecar.proxy.security.tls.der import is_named, names_of
+    from kafka_sidecar.proxy.security.tls.stores import StoreError, read_identity
+
+    try:
+        identity = read_identity(config.clients.tls)
+        names = names_of(identity.chain[0]) if identity is not None else []
+    except (StoreError, ValueError):
+        return  # a mistake
+    host = config.advertised_host
+    if not is_named(host, names):
+        yield (
+            f"clients.tls.certificate: does not name {host} (nodes.advertised_host), only "
+            f"{', '.join(names) or 'nothing'}: clients that verify it will not connect"
+        )
