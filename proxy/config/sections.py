@@ -305,6 +305,8 @@ class Reconcile(Section):
     """For how long audit events are kept. The rows of older ones stay, and are not computed again."""
     max_events: int = Field(default=500_000, ge=1)
     """Maximum number of audit events that are read at a time."""
+    compacted_topics: list[str] = Field(default_factory=list)
+    """Names of compacted topics, also with `*` and `?`. Brokers that the events are read from are asked for theirs."""
 
 
 class Pipeline(Section):
