@@ -79,7 +79,7 @@ def _counts(counted: Iterable[Counted]) -> Iterator[Event]:
         batch = one.batch
         keyed[one.tier, one.type, batch.topic, batch.partition, one.group or "", one.bucket].append(one)
     for key, found in sorted(keyed.items()):
-        tier, kind, topic, partition, group, bucket = key
+        tier, kind, _, partition, group, bucket = key
         yield {
             "kind": "counts", "tier": tier, "type": kind, "topic": found[0].batch.name, "partition": partition,
             "topic_id": found[0].batch.topic_id,

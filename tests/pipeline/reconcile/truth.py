@@ -98,10 +98,8 @@ def _delivered(topic: str, bucket: int, group: str, here: list[Counted], counted
     mine = [one for one in counted if one.group == group and one.batch.topic == topic]
     read = [one for one in mine if one.tier == "fetch_delivered"]
     name = topic.partition("/")[0]
-    of_name = [
-        one for one in counted if one.batch.name == name and one.group == group and one.tier == "fetch_delivered"
-    ]
-    since = min(_reported_at(one) for one in of_name)
+    of_name = [one for one in counted if (one.batch.name, one.group, one.tier) == (name, group, "fetch_delivered")]
+    since = min(_reported_at(one) for one in of_name)  # also when it had another id
     reach = {partition: max(found) for partition, found in _offsets(mine).items()}
     begin = {partition: min(found) for partition, found in _offsets(read).items()}
     acked = _offsets([one for one in here if one.tier == "produce_ack" and one.has_offsets])
