@@ -278,7 +278,7 @@ class Authorization(Section):
 
 
 class Otlp(Section):
-    """Needs `pip install 'kafka-sidecar[otel]'`."""
+    """Needs `pip install '.[otel]'`."""
 
     endpoint: str | None = Field(default=None, pattern=r"^https?://\S+$")
     """URL of a collector, such as `http://collector:4318`: metrics and spans are sent to it by OTLP over HTTP."""
