@@ -29,7 +29,7 @@ Ask = Callable[[Collection[str]], tuple[str, Mapping[str, str]]]
 
 @dataclass(slots=True)
 class CompactedTopics:
-    """Remembers what it was told, also of topics that have been deleted since."""
+    """Remembers what brokers have said, also of topics that have been deleted since."""
 
     patterns: Sequence[str] = ()
     ask: Ask | None = None
@@ -55,7 +55,7 @@ class CompactedTopics:
             return
         self._asked_at.update(dict.fromkeys(due, now))
         for name, policy in policies.items():
-            # A sidecar that has not told its cluster is taken for one of this cluster.
+            # A sidecar that does not report its cluster is taken for one of this cluster.
             both = {(cluster, name), ("", name)}
             self._known = self._known | both if COMPACT in policy.split(",") else self._known - both
 

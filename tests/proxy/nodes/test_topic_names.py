@@ -261,10 +261,10 @@ async def test_a_failure_without_waiters_is_not_reported_as_lost() -> None:
     assert lost == []
 
 
-def test_the_last_id_of_a_name_has_no_age_and_each_id_is_told() -> None:
-    now, told = 1000.0, []
+def test_the_last_id_of_a_name_has_no_age_and_each_id_is_reported() -> None:
+    now, reported = 1000.0, []
     topics = TopicNameCache(Cluster().request_names, lambda: now)
-    topics.on_id = lambda *topic: told.append(topic)
+    topics.on_id = lambda *topic: reported.append(topic)
     assert topics.last_id_of("orders") == NO_ID
     topics.learn(metadata(12, orders=ORDERS), 0, 12)
     now += MAX_ID_AGE_S
@@ -272,4 +272,4 @@ def test_the_last_id_of_a_name_has_no_age_and_each_id_is_told() -> None:
     topics.learn(metadata(12, orders=NO_ID), 0, 12)
     assert topics.last_id_of("orders") == NO_ID
     topics.learn(metadata(12, orders=BILLS), 0, 12)
-    assert told == [(ORDERS, "orders"), (BILLS, "orders")]
+    assert reported == [(ORDERS, "orders"), (BILLS, "orders")]

@@ -26,14 +26,14 @@ def test_a_file_is_replaced_by_one_that_only_its_user_may_read(tmp_path: Path, i
 
 def test_a_link_beside_the_file_is_not_followed(tmp_path: Path) -> None:
     other, path = tmp_path / "other", tmp_path / "state"
-    other.write_text("of somebody else")
+    other.write_text("of another program")
     (tmp_path / "state.part").symlink_to(other)
     replace_file(path, [b"a"], is_synced=False)
-    assert (path.read_text(), other.read_text()) == ("a", "of somebody else")
+    assert (path.read_text(), other.read_text()) == ("a", "of another program")
     assert not path.is_symlink()
 
 
-def test_what_a_killed_process_has_left_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_what_a_killed_process_has_left_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "state.part").write_text("half")
     replace_file(tmp_path / "state", [b"whole"], is_synced=False)
     assert (tmp_path / "state").read_text() == "whole"
