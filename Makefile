@@ -10,6 +10,7 @@ help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .venv/.dependencies: requirements.lock
+	@echo "installing into .venv: two to four minutes the first time"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	@touch $@
@@ -204,10 +205,14 @@ bench-replay: spark-install kafka ## CPU per record and memory of replay-policy,
 # Go programs and 22 MB of schemas, which the tests of CI do without.
 TOOLS := $(abspath .cache/tools)
 OPERATOR := github.com/prometheus-operator/prometheus-operator@v0.85.0
+.PHONY: helm
+helm: $(TOOLS)/bin/helm ## helm alone, into .cache/tools/bin; needs go
+$(TOOLS)/bin/helm:
+	GOBIN=$(TOOLS)/bin CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@v3.19.2
+
 .PHONY: helm-tools
 helm-tools: install $(TOOLS)/.helm ## helm, kubeconform, cyclonus and Kubernetes' schemas into .cache/tools; needs go
-$(TOOLS)/.helm: tests/chart/schemas.py
-	GOBIN=$(TOOLS)/bin CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@v3.19.2
+$(TOOLS)/.helm: tests/chart/schemas.py | $(TOOLS)/bin/helm
 	GOBIN=$(TOOLS)/bin CGO_ENABLED=0 go install github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
 	GOBIN=$(TOOLS)/bin CGO_ENABLED=0 go install github.com/mattfenwick/cyclonus/cmd/cyclonus@v0.5.6
 	$(BIN)/python -m pip download --quiet --no-deps --dest $(TOOLS) kubernetes-validate==1.37.0
@@ -261,6 +266,10 @@ image: ## the container image IMAGE, by docker, podman or buildah
 .PHONY: image-test
 image-test: install ## the steps of the Dockerfile in a clean root, and its sidecar run as in a pod; needs root and debootstrap
 	$(BIN)/pytest -m image tests/artefacts/test_image.py
+
+.PHONY: wheel
+wheel: ## a wheel for this platform, into dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 .PHONY: bench-reconcile
 bench-reconcile: spark-install ## CPU of reconcile on a Spark cluster of two workers, by events, cores and form

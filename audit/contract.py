@@ -46,6 +46,30 @@ class Result(Enum):
     UNKNOWN = "unknown"  # the connection ended before the response
 
 
+class TopicName(str):
+    """The name of a topic that knows the topic's id. One that is created again under the name is another topic: names
+    with different ids are not equal."""
+
+    __slots__ = ("topic_id",)
+    topic_id: bytes
+    """16 bytes."""
+
+    def __new__(cls, name: str, topic_id: bytes) -> TopicName:
+        made = super().__new__(cls, name)
+        made.topic_id = topic_id
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TopicName) and other.topic_id != self.topic_id:
+            return False
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
 @dataclass(frozen=True, slots=True)
 class AuditedClient:
     """Who sends or reads. The proxy creates one for a connection, and another if client id or principal change."""
@@ -132,7 +156,7 @@ class BatchAuditor(Auditor):
 
         Args:
             client: who sent it.
-            topic: by name.
+            topic: by name; a `TopicName` where its id is known.
             partition: number.
             batch: what it has, and its result.
         """
@@ -166,7 +190,7 @@ class BatchAuditor(Auditor):
             partition: number.
             batch: what the client gets of it.
         """
-        self._record_success(topic, batch)
+        self.record_read(topic, batch, AuditType.SUCCESS)
 
     def committed(self, client: AuditedClient, group: str, topic: str, partition: int, offset: int) -> None:
         """A group committed an offset, and the broker accepted it. li does not audit commits: nothing by default."""
@@ -180,7 +204,7 @@ class BatchAuditor(Auditor):
 
         The others are those of `delivered`.
         """
-        self._record_success(topic, batch)
+        self.record_read(topic, batch, AuditType.SUCCESS)
 
     def accepted(
         self, client: AuditedClient, group: str, topic: str, partition: int, first_offset: int, last_offset: int
@@ -204,9 +228,10 @@ class BatchAuditor(Auditor):
         """What is called for what this client reads of this partition, for as long as its group is the same."""
         return DeliveredCalls(self.delivered, client, group, topic, partition)
 
-    def _record_success(self, topic: str, batch: BatchCount) -> None:
+    def record_read(self, topic: str, batch: BatchCount, audit_type: AuditType) -> None:
+        """Make li's call for a batch that a client was sent."""
         token = self.audit_token(None, None)
-        self.record(token, topic, _event_time(batch), batch.count, batch.size, AuditType.SUCCESS)
+        self.record(token, topic, _event_time(batch), batch.count, batch.size, audit_type)
 
 
 TYPE_OF_RESULT: Mapping[Result, AuditType | None] = {

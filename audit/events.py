@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kafka_sidecar.audit.contract import TopicName
 from kafka_sidecar.audit.event_counters import EventStats
 from kafka_sidecar.audit.tally import Tally, attempts, encode
 
@@ -79,6 +81,8 @@ def _bodies(stats: EventStats) -> Iterator[Event]:
     ):
         for tally in tallies:
             body = {"tier": tier, "type": type_, "bucket_ms": stats.bucket_ms, **_counts(tally)}
+            if isinstance(tally.topic, TopicName):
+                body["topic_id"] = urlsafe_b64encode(tally.topic.topic_id).rstrip(b"=").decode()
             if tallies is acked and (copies := stats.copies.get(tally)) is not None:
                 body |= {name: one.pairs() for name, one in zip(COPIES, copies, strict=True) if len(one)}
             yield body
@@ -87,7 +91,7 @@ def _bodies(stats: EventStats) -> Iterator[Event]:
 def _counts(tally: Tally) -> Event:
     offsets = tally.offsets
     return {
-        "topic": tally.topic, "partition": tally.partition, "client_id": tally.client_id,
+        "topic": str(tally.topic), "partition": tally.partition, "client_id": tally.client_id,
         "principal": tally.principal, "group": tally.group, "bucket_start": tally.bucket_start,
         "count": tally.count, "bytes": tally.bytes, "large_count": tally.large, "segment_count": tally.segments,
         "reject_count": tally.rejected, "redelivered_count": tally.repeated, "hidden_count": tally.hidden,

@@ -1,4 +1,8 @@
-"""li's `LoggingAuditor`: writes to the log what was counted, a line for each topic, bucket and type."""
+"""li's `LoggingAuditor`: writes to the log what was counted, a line for each topic, bucket and type.
+
+In li each client has its own auditor, so that a producer's lines are not a consumer's. Here records that clients were
+sent have a type of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,14 @@ import logging
 from datetime import UTC, datetime, timedelta
 
 from kafka_sidecar.audit.abstract import AbstractAuditor
-from kafka_sidecar.audit.contract import AuditType
+from kafka_sidecar.audit.contract import AuditedClient, AuditType
+from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.audit.counting import AuditKey, CountingAuditStats
 
 log = logging.getLogger(__name__)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DELIVERED = AuditType("DELIVERED")
 
 
 class LoggingAuditor(AbstractAuditor):
@@ -31,6 +37,14 @@ class LoggingAuditor(AbstractAuditor):
     ) -> AuditKey:
         bucket = None if timestamp is None else timestamp // self.settings.bucket_ms
         return AuditKey(topic, bucket, audit_type)
+
+    def delivered(
+        self, client: AuditedClient, group: str | None, topic: str, partition: int, batch: BatchCount
+    ) -> None:
+        self.record_read(topic, batch, DELIVERED)
+
+    def acquired(self, client: AuditedClient, group: str, topic: str, partition: int, batch: BatchCount) -> None:
+        self.record_read(topic, batch, DELIVERED)
 
     def on_tick(self, last_stats: CountingAuditStats) -> None:
         for line in lines(last_stats):

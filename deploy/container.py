@@ -9,7 +9,9 @@ from typing import Any
 NAME = "kafka-sidecar"
 VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"  # of the application
 CONFIG_VOLUME, TMP_VOLUME = f"{NAME}-config", f"{NAME}-tmp"
+TOKEN_VOLUME = f"{NAME}-admin-token"
 CONFIG_FOLDER = "/etc/kafka-sidecar"
+TOKEN_FOLDER = "/etc/kafka-sidecar-admin"  # noqa: S105 - of a file that has one
 CONFIG_FILE = f"{CONFIG_FOLDER}/kafka-sidecar.yaml"
 ADMIN_PORT_NAME = "sidecar-admin"  # names of ports are unique in a pod, and applications have an "admin"
 UID = 10001
@@ -39,6 +41,8 @@ class Sidecar:
     """The brokers as a variable's `value` or `valueFrom`; None: the file has them."""
     port: int = 19092
     admin_port: int = 9190
+    token_secret: str | None = None
+    """Name of a Secret whose key `token` the pages of the admin port need."""
     is_plain: bool = False
     """An ordinary container, for Kubernetes before 1.29, in place of a native sidecar."""
     exit_when_unused: str | None = None
@@ -78,7 +82,10 @@ def build_container(sidecar: Sidecar) -> Fields:
 def build_volumes(sidecar: Sidecar) -> list[Fields]:
     """The volumes that the container mounts."""
     config = [{"name": CONFIG_VOLUME, "configMap": {"name": sidecar.config_map}}] if sidecar.config_map else []
-    return [*config, {"name": TMP_VOLUME, "emptyDir": {}}]
+    # The files are root's, and the pod's fsGroup is the application's: with a stricter mode the sidecar could not read.
+    secret = {"secretName": sidecar.token_secret}
+    token = [{"name": TOKEN_VOLUME, "secret": secret}] if sidecar.token_secret else []
+    return [*config, *token, {"name": TMP_VOLUME, "emptyDir": {}}]
 
 
 def _variables(sidecar: Sidecar) -> list[Fields]:
@@ -87,6 +94,8 @@ def _variables(sidecar: Sidecar) -> list[Fields]:
         "KAFKA_SIDECAR__LISTEN": {"value": sidecar.address},
         "KAFKA_SIDECAR__ADMIN__LISTEN": {"value": f"0.0.0.0:{sidecar.admin_port}"},  # probes come from the node
     }
+    if sidecar.token_secret:
+        addresses["KAFKA_SIDECAR__ADMIN__TOKEN_FILE"] = {"value": f"{TOKEN_FOLDER}/token"}
     brokers, unused = sidecar.bootstrap_servers, sidecar.exit_when_unused
     variables = {
         **addresses,
@@ -108,4 +117,5 @@ def _wait_for_the_application() -> Fields:
 def _mounts(sidecar: Sidecar) -> list[Fields]:
     # A folder: a file that is mounted as a subPath never changes.
     config = [{"name": CONFIG_VOLUME, "mountPath": CONFIG_FOLDER, "readOnly": True}] if sidecar.config_map else []
-    return [*config, {"name": TMP_VOLUME, "mountPath": "/tmp"}]  # noqa: S108 - in the container, a volume of its own
+    token = [{"name": TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": True}] if sidecar.token_secret else []
+    return [*config, *token, {"name": TMP_VOLUME, "mountPath": "/tmp"}]  # noqa: S108 - in the container, a volume of its own

@@ -17,6 +17,7 @@ from kafka_sidecar.deploy.container import (
     CONFIG_VOLUME,
     NAME,
     TMP_VOLUME,
+    TOKEN_VOLUME,
     VARIABLE,
     Sidecar,
     build_container,
@@ -231,7 +232,7 @@ def _remove_from(pod: Pod, was: Pod) -> bool:
         for container in _items(pod.spec, path):
             _restore(f"{path}/{container.get('name')}", container, record)
         _take(pod.spec, path, record.collections.get(path), lambda item: item.get("name") == NAME)
-    volumes = (CONFIG_VOLUME, TMP_VOLUME)
+    volumes = (CONFIG_VOLUME, TOKEN_VOLUME, TMP_VOLUME)
     _take(pod.spec, "volumes", record.collections.get("volumes"), lambda item: item.get("name") in volumes)
     metadata = pod.template["metadata"]
     metadata["annotations"].pop(ANNOTATION, None)

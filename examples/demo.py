@@ -10,6 +10,7 @@ DEMO_SECONDS is the time for which records are sent. Exit code 1: a result is no
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -160,6 +161,8 @@ def run(console: Console, folder: Path) -> int:
 
 
 def main() -> int:
+    form = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=__doc__, formatter_class=form).parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console = Console()
     with tempfile.TemporaryDirectory(prefix="kafka-sidecar-demo-") as folder:

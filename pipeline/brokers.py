@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -32,22 +34,30 @@ def check_brokers(spark: SparkSession, servers: Sequence[str], kafka: Mapping[st
     """Connect as Spark's source will, with the same client and settings. Raises UnreachableError."""
     java = spark.sparkContext._jvm
     assert java is not None
+    options = java.org.apache.kafka.clients.admin.DescribeClusterOptions().timeoutMs(1000 * REACH_S)
+    try:
+        with admin_of(spark, servers, kafka) as admin:
+            admin.describeCluster(options).nodes().get()
+    except Py4JJavaError as error:
+        raise UnreachableError(servers, reason(error)) from error
+
+
+@contextmanager
+def admin_of(spark: SparkSession, servers: Sequence[str], kafka: Mapping[str, str]) -> Iterator[Any]:
+    """Kafka's Admin client, in Spark's JVM."""
+    java = spark.sparkContext._jvm
+    assert java is not None
     settings = java.java.util.HashMap()
     for name, value in {**with_timeouts(kafka), "bootstrap.servers": ",".join(servers)}.items():
         settings.put(name, value)
-    clients = java.org.apache.kafka.clients.admin
+    admin = java.org.apache.kafka.clients.admin.AdminClient.create(settings)
     try:
-        admin = clients.AdminClient.create(settings)
-        try:
-            options = clients.DescribeClusterOptions().timeoutMs(1000 * REACH_S)
-            admin.describeCluster(options).nodes().get()
-        finally:
-            admin.close(java.java.time.Duration.ZERO)
-    except Py4JJavaError as error:
-        raise UnreachableError(servers, _reason(error)) from error
+        yield admin
+    finally:
+        admin.close(java.java.time.Duration.ZERO)
 
 
-def _reason(error: Py4JJavaError) -> str:
+def reason(error: Py4JJavaError) -> str:
     """What the innermost exception says."""
     cause = error.java_exception
     while (inner := cause.getCause()) is not None:

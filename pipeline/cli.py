@@ -142,7 +142,7 @@ def report(
 def load_config(path: Path | None, flags: dict[str, object]) -> Config:
     """The configuration; exits with code 2 and the remedy if it is invalid, or if the extra is not installed."""
     if missing := [name for name in EXTRA if find_spec(name) is None]:
-        exit_with_error(f"pipeline: {', '.join(missing)} not installed; pip install 'kafka-sidecar[pipeline]'")
+        exit_with_error(f"pipeline: {', '.join(missing)} not installed; in a clone, pip install '.[pipeline]'")
     try:
         return load(path, os.environ, flags)
     except ConfigError as error:

@@ -159,7 +159,7 @@ def test_every_command_can_be_typed(words: list[str]) -> None:
         written = {block.mark for a_page in PAGES for block in a_page.blocks}
         assert (ROOT / arguments[0]).is_file() or f"file {arguments[0]}" in written
     else:
-        assert program in {"make", "curl", "git", ".", "pip", "helm", "kubectl", "java", "head", "go"}
+        assert program in {"make", "curl", "git", ".", "pip", "helm", "kubectl", "java", "head", "go", "sed"}
 
 
 def test_every_rule_that_comments_name_is_in_the_design() -> None:
@@ -192,3 +192,23 @@ def test_each_row_of_what_does_not_go_together_with_large_messages_has_its_tests
     for row in rows:
         assert len(row) == 4, row[0]
         assert re.fullmatch(r"(\[`test_\w+`\]\([^)]+\)(, )?)+", row[3]), row[0]
+
+
+def test_nothing_is_installed_by_a_name_that_is_not_ours_on_the_index() -> None:
+    """Whoever registers it would be installed: by a command, an extra, or as what a plug-in depends on."""
+    by_name = re.compile(
+        r"install[^\n|]*?[\s'\"`]kafka[-_]sidecar(?![-_/\w*.])|\bkafka[-_]sidecar(\[[a-z]|\s*[><=~!]=)"
+    )
+    texts = {a_page.name: a_page.text for a_page in all_pages()}
+    sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    texts |= {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sources}
+    found = [
+        (name, line)
+        for name, text in texts.items()
+        for line in text.splitlines()
+        if by_name.search(line) and "helm " not in line
+    ]
+    assert found == []
+    assert by_name.search("pip install 'kafka-sidecar[cel]'")
+    assert by_name.search("pip install --upgrade kafka-sidecar")
+    assert by_name.search('dependencies = ["kafka-sidecar>=0.1"]')

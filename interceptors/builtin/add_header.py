@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, field_validator
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.codec.records import Records, with_header
@@ -24,6 +25,8 @@ CLIENT_VALUES: Mapping[str, Callable[[Context], str | None]] = {
     "principal": lambda context: context.principal,
     "session": lambda context: str(context.session),
 }
+_SECRET_KEY = re.compile(r"^(proxy-)?authorization$|^(set-)?cookie$|password|secret|api-?key$|token$", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"\s*(Bearer|Basic)\s+\S", re.IGNORECASE)
 REMEDY = (
     "write text, in quotes if it looks like a number, or one of {env: NAME}, {file: PATH}, {from: WHAT}, {base64: TEXT}"
 )
@@ -57,6 +60,17 @@ class AddHeaderSettings(Settings):
     """The headers to add, in this order: the key, and the source of the value."""
     if_absent: bool = True
     """Whether the header is added only to records without one of the same key."""
+
+    @field_validator("headers", mode="before")
+    @classmethod
+    def _reject_secrets(cls, headers: Any) -> Any:
+        for key, given in headers.items() if isinstance(headers, dict) else ():
+            written = [given] if isinstance(given, str) else list(given.values()) if isinstance(given, dict) else []
+            is_written = isinstance(given, str) or (isinstance(given, dict) and given.keys() & {"base64", "default"})
+            is_secret = _SECRET_KEY.search(str(key)) or any(_CREDENTIALS.match(str(one)) for one in written)
+            if is_written and is_secret:
+                raise ValueError(f"{key}: a secret is not written into this file: use {{env: NAME}} or {{file: PATH}}")
+        return headers
 
 
 class AddHeader(ProducerInterceptor):

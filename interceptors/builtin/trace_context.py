@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KEY, STATE = b"traceparent", b"tracestate"
 SPAN_DIGITS, TRACE_DIGITS = 16, 32
-NOT_INSTALLED = "otlp: OpenTelemetry is not installed; install kafka-sidecar[otel]"
+NOT_INSTALLED = "otlp: OpenTelemetry is not installed; in a clone, pip install '.[otel]'"
 
 
 class TraceContextSettings(Settings):

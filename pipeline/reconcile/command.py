@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_sidecar.pipeline.brokers import check_brokers, with_timeouts
+from kafka_sidecar.pipeline.reconcile.compacted import CompactedTopics, cluster_policies
 from kafka_sidecar.pipeline.reconcile.events import from_files, from_kafka
 from kafka_sidecar.pipeline.reconcile.job import Job, Limits, Written, wall_clock
 from kafka_sidecar.pipeline.reconcile.tables import Tables
@@ -42,7 +43,12 @@ def reconcile(
     if source.folder is None:
         check_brokers(spark, config.bootstrap_servers, config.pipeline.kafka)
     clock = wall_clock if now is None else lambda: now
-    job = Job(spark, Tables(spark, settings.path), _limits(settings), clock, lambda written: echo(line(written)))
+    ask = None
+    if source.folder is None:
+        ask = cluster_policies(spark, config.bootstrap_servers, config.pipeline.kafka)
+    compacted = CompactedTopics(settings.compacted_topics, ask)
+    tables, report = Tables(spark, settings.path), lambda written: echo(line(written))
+    job = Job(spark, tables, _limits(settings), clock, report, compacted.of)
     events = _events(spark, config, source)
     if interval_s is None:
         query = job.start(events, availableNow=True)

@@ -12,10 +12,11 @@ from pyspark.sql import Column, DataFrame, Window, functions
 
 from kafka_sidecar.pipeline.reconcile.history import DELIVERED, GROUP
 from kafka_sidecar.pipeline.reconcile.hops import DELIVER, SHARE, is_group
-from kafka_sidecar.pipeline.reconcile.sql import PARTITION, column, computed, total, union
+from kafka_sidecar.pipeline.reconcile.sql import PARTITION, TOPIC, column, computed, total, union
 
 LOST, UNAUDITED = "lost", "unaudited"
 UNKNOWN, UNREPORTED = "unknown", "unreported"  # the same two, where a hole may explain them
+COMPACTED = "compacted"  # lost, or deleted by the broker in favour of a later record of its key
 COPIES = {"duplicate": "duplicate_ranges", "resent": "resent_ranges"}  # finding and field of the events
 
 
@@ -62,8 +63,8 @@ def segments(events: DataFrame, groups: Groups) -> DataFrame:
     """GROUP, first, last, acked and delivered (starts of the buckets; null where it was not), start, reach, since."""
     acked = _ends(events.where("tier = 'produce_ack' AND type = 'SUCCESS'").drop("group"), "acked")
     delivered = _ends(events.where(column("tier").isin(*DELIVERED) & is_group()), "delivered")
-    names = groups.partitions.select("cluster", "topic", "group").distinct()
-    ends = union(acked.join(names, ["cluster", "topic"]), delivered)
+    names = groups.partitions.select(*TOPIC, "group").distinct()
+    ends = union(acked.join(names, TOPIC), delivered)
     at = ends.groupBy(*GROUP, "offset").agg(*(step for side in ("acked", "delivered") for step in _steps(side)))
     order = Window.partitionBy(*GROUP).orderBy("offset")
     cut = at.select(

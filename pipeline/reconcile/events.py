@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
-from kafka_sidecar.pipeline.reconcile.sql import apart, column, computed
+from kafka_sidecar.pipeline.reconcile.sql import apart, column, computed, with_texts
 
 EVENT_VERSION = 1
 HOUR_MS = 3_600_000
@@ -74,7 +74,7 @@ def to_valid(events: DataFrame) -> DataFrame:
     """The valid events with their hour. What is not valid shows as a missing number of its interval."""
     is_valid = (events.version == EVENT_VERSION) & events.audit_id.isNotNull() & _at().isNotNull()
     keyed = events.where(is_valid).withColumn("hour", hour_of(_at()))
-    return keyed.withColumn("cluster", functions.coalesce("cluster", functions.lit(""))).drop("version")
+    return with_texts(keyed, "cluster", "topic_id").drop("version")
 
 
 @dataclass(frozen=True, slots=True)

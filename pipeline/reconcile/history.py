@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, functions, types
 
 from kafka_sidecar.pipeline.reconcile.hops import is_group
-from kafka_sidecar.pipeline.reconcile.sql import column, computed, longs, union
+from kafka_sidecar.pipeline.reconcile.sql import PARTITION, TOPIC, column, computed, longs, union
 
 EPOCH = ["emitter_id", "emitter_epoch"]
-GROUP = ["cluster", "topic", "partition", "group"]
+GROUP = [*PARTITION, "group"]
 DELIVERED = ("fetch_delivered", "share_delivered")  # tiers
-HOUR, INTERVAL, TOPIC, MARK = "hour", "interval", "topic", "mark"
+HOUR, INTERVAL, NAMED, MARK, LIFE = "hour", "interval", "topic", "mark", "life"
 DIGEST = types.StructType(
     [
-        *(types.StructField(name, types.StringType()) for name in ("part", "emitter_id", "cluster", "topic", "group")),
+        *(types.StructField(name, types.StringType()) for name in ("part", "emitter_id", *TOPIC, "group")),
         *longs("emitter_epoch", "interval_seq", "counted", "expected", "start_ms", "end_ms"),
         *longs("lost_events", "lost_min_ts", "lost_max_ts", "partition", "at", "untimed"),
         *longs("since", "first", "last_offset", "delivered", "committed"),
@@ -36,12 +36,13 @@ class History:
     intervals: DataFrame  # EPOCH, interval_seq: how many events there are, and what their interval says
     topics: DataFrame  # emitter_id, topic
     marks: DataFrame  # GROUP, at: the last offset that a group was seen to have reached, the first it was sent
+    lives: DataFrame  # TOPIC, at: when the id was reported first
     hours: DataFrame  # hour: how many counts, up to when they were emitted, how many have no timestamp
 
     def computed(self) -> History:
-        """Each is used several times."""
-        frames = (self.intervals, self.topics, self.marks, self.hours)
-        return History(*map(computed, frames))
+        """Each is used several times. Groups are known by the ids of their topics."""
+        intervals, topics, lives, hours = map(computed, (self.intervals, self.topics, self.lives, self.hours))
+        return History(intervals, topics, computed(with_ids(self.marks, lives, "at")), lives, hours)
 
 
 def parts_of(events: DataFrame) -> DataFrame:
@@ -57,7 +58,10 @@ def parts_of(events: DataFrame) -> DataFrame:
         column("interval_start").alias("start_ms"),
         column("interval_end").alias("end_ms"),
     )  # fmt: skip
-    topics = counts.select(functions.lit(TOPIC).alias("part"), "emitter_id", "topic", "hour")
+    topics = counts.select(functions.lit(NAMED).alias("part"), "emitter_id", "topic", "hour")
+    lives = counts.where("topic_id != ''").select(
+        functions.lit(LIFE).alias("part"), *TOPIC, column("emitted_at").alias("at"), "hour"
+    )
     marks = read.select(
         functions.lit(MARK).alias("part"), *GROUP, column("emitted_at").alias("at"), "last_offset", "hour",
         functions.when(is_delivery, column("first_offset")).alias("first"),
@@ -71,7 +75,7 @@ def parts_of(events: DataFrame) -> DataFrame:
         (column("kind") == "counts").cast("long").alias("counted"),
         functions.coalesce("no_timestamp_count", functions.lit(0)).alias("untimed"),
     )  # fmt: skip
-    return union(intervals, topics, marks, hours)
+    return union(intervals, topics, marks, lives, hours)
 
 
 def history_of(parts: DataFrame) -> History:
@@ -84,11 +88,12 @@ def history_of(parts: DataFrame) -> History:
     latest = [functions.max(name).alias(name) for name in names]
     return History(
         summed(INTERVAL, [*EPOCH, "interval_seq"], functions.sum("counted").alias("counted"), *latest),
-        parts.where(column("part") == TOPIC).select("emitter_id", "topic").distinct(),
+        parts.where(column("part") == NAMED).select("emitter_id", "topic").distinct(),
         summed(
             MARK, [*GROUP, "at"],
             *_reached(),
         ),
+        summed(LIFE, TOPIC, functions.min("at").alias("at")),
         summed(
             HOUR, ["hour"],
             *(functions.sum(name).alias(name) for name in ("counted", "untimed")), functions.max("at").alias("at"),
@@ -109,5 +114,20 @@ def digest(history: History, is_expired: bool) -> DataFrame:
     marks = history.marks
     if is_expired:
         marks = marks.groupBy(*GROUP).agg(functions.max("at").alias("at"), *_reached())
-    named = {INTERVAL: history.intervals, TOPIC: history.topics, MARK: marks, HOUR: history.hours}
+    named = {INTERVAL: history.intervals, NAMED: history.topics, MARK: marks, LIFE: history.lives, HOUR: history.hours}
     return union(*(frame.withColumn("part", functions.lit(part)) for part, frame in named.items()))
+
+
+def with_ids(rows: DataFrame, lives: DataFrame, at: str) -> DataFrame:
+    """The rows with the topic's id where they have none, as older sidecars do: at that time the last one that had been
+    reported, or else the first one."""
+    if not lives.take(1):
+        return rows
+    ids = lives.groupBy("cluster", "topic").agg(
+        functions.array_sort(functions.collect_list(functions.struct("at", "topic_id"))).alias("ids")
+    )
+    begun = functions.filter("ids", lambda life: life["at"] <= column(at))
+    found = functions.coalesce(functions.get(begun, functions.size(begun) - 1), functions.get("ids", functions.lit(0)))
+    known = functions.when(column("topic_id") != "", column("topic_id")).otherwise(found["topic_id"])
+    joined = rows.join(ids, ["cluster", "topic"], "left")
+    return joined.withColumn("topic_id", functions.coalesce(known, functions.lit(""))).select(*rows.columns)

@@ -15,12 +15,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession, functions
 
 from kafka_sidecar.pipeline.reconcile import coverage, intervals, states
+from kafka_sidecar.pipeline.reconcile.compacted import ClusterTopic
 from kafka_sidecar.pipeline.reconcile.compaction import Hour, compact, found_hours, parts
 from kafka_sidecar.pipeline.reconcile.events import hour_of, ids_of, once, stored_schema, to_valid
-from kafka_sidecar.pipeline.reconcile.history import history_of
+from kafka_sidecar.pipeline.reconcile.history import history_of, with_ids
 from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE
 from kafka_sidecar.pipeline.reconcile.rows import ROWS, bucket_rows
-from kafka_sidecar.pipeline.reconcile.sql import column, computed, fit, is_small, union
+from kafka_sidecar.pipeline.reconcile.sql import BUCKET, column, computed, fit, is_small, union
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from kafka_sidecar.pipeline.reconcile.touches import touches_of, with_touched
 
@@ -63,6 +64,8 @@ class Job:
     limits: Limits
     clock: Callable[[], int] = wall_clock
     report: Callable[[Written], None] = field(default=lambda written: None)
+    compacted: Callable[[Collection[ClusterTopic]], Collection[ClusterTopic]] = field(default=lambda topics: ())
+    """Which of these topics are compacted."""
 
     def start(self, events: DataFrame, **trigger: Any) -> Any:
         """Start the stream. ``trigger`` is Spark's; where it stopped last is in the folder of the tables.
@@ -96,13 +99,15 @@ class Job:
         hours = self._hours(stored, {hour for hour, row in counted.items() if row.counted}, reported, batch, now)
         self.tables.describe("compare ranges of offsets")
         untimed = {hour for hour, row in counted.items() if row.untimed}
-        recent = self._recent(stored, hours, untimed)
+        recent = with_ids(self._recent(stored, hours, untimed), history.lives, "emitted_at")
         groups = coverage.groups_of(history.marks)
         cut = computed(coverage.segments(recent, groups))
         finals = self._finals(hours, batch)
         self.tables.describe("compute rows")
         found = bucket_rows(recent, cut, groups).where(column("hour").isin(hours))
-        rows = computed(states.with_states(found, reported, finals, now, self.limits.clock_skew))
+        read = history.marks.select("cluster", "topic").distinct().collect()
+        compacted = self.compacted([(row.cluster, row.topic) for row in read])
+        rows = computed(states.with_states(found, reported, finals, now, self.limits.clock_skew, compacted))
         self.tables.write_all("groups", coverage.progress(groups))
         self.tables.describe("name ranges of offsets")
         ranges = computed(losses(rows, cut, coverage.copies(recent), hours))
@@ -189,16 +194,17 @@ def changed(before: DataFrame, after: DataFrame) -> list[Row]:
 def losses(rows: DataFrame, cut: DataFrame, copies: DataFrame, hours: list[str]) -> DataFrame:
     """Ranges that a group has not got, those that it got though no sidecar has reported them acknowledged, and later
     copies of what producers have sent again."""
-    produced = rows.where(column("hop") == PRODUCE).select("cluster", "topic", "bucket_start", "state")
-    delivered = rows.where(column("hop").isin(*GROUPED)).select("cluster", "topic", "group", "bucket_start", "state")
-    keys = ["cluster", "topic", "group", "bucket_start"]
+    produced = rows.where(column("hop") == PRODUCE).select(*BUCKET, "state")
+    delivered = rows.where(column("hop").isin(*GROUPED)).select(*BUCKET, "group", "state")
+    keys = [*BUCKET, "group"]
 
-    def finding(unknown: str, known: str) -> Column:
+    def finding(unknown: str, known: Column | str) -> Column:
         return functions.when(column("state") == states.UNKNOWN, unknown).otherwise(known).alias("finding")
 
-    missing = coverage.lost(cut).join(delivered, keys).select("*", finding(coverage.UNKNOWN, coverage.LOST))
+    lost = functions.when(column("state") == states.COMPACTED, coverage.COMPACTED).otherwise(coverage.LOST)
+    missing = coverage.lost(cut).join(delivered, keys).select("*", finding(coverage.UNKNOWN, lost))
     others = coverage.unaudited(cut).join(delivered, keys)
     others = others.select("*", finding(coverage.UNREPORTED, coverage.UNAUDITED))
-    again = copies.join(produced, ["cluster", "topic", "bucket_start"])
+    again = copies.join(produced, BUCKET)
     parts = union(missing, others, again).withColumn("hour", hour_of(column("bucket_start")))
     return coverage.joined(parts.where(column("hour").isin(hours)))

@@ -14,7 +14,7 @@ from kafka_sidecar.pipeline.reconcile.events import hour_of
 from kafka_sidecar.pipeline.reconcile.history import GROUP
 from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE, READ, hop_of_group, with_hop
 from kafka_sidecar.pipeline.reconcile.latency import PERCENTILES, percentiles
-from kafka_sidecar.pipeline.reconcile.sql import BUCKET, at_least_zero, beside, column, longs, total, union
+from kafka_sidecar.pipeline.reconcile.sql import BUCKET, TOPIC, at_least_zero, beside, column, longs, total, union
 
 KEY = [*BUCKET, "hop", "group"]
 COUNTS = [
@@ -23,7 +23,7 @@ COUNTS = [
 ]  # fmt: skip
 ROWS = types.StructType(
     [
-        *(types.StructField(name, types.StringType()) for name in ("cluster", "topic", "hop", "group")),
+        *(types.StructField(name, types.StringType()) for name in (*TOPIC, "hop", "group")),
         *longs("bucket_start", "bucket_ms", *COUNTS),
         *(types.StructField(name, types.DoubleType()) for name in ("completeness", *PERCENTILES)),
         *longs("lateness_ms", "clock_ahead_ms", "settles_at"),
@@ -173,8 +173,8 @@ def _expected(events: DataFrame, cut: DataFrame, groups: Groups) -> DataFrame:
             _sum("unconfirmed", "unconfirmed_count"),
         )
     )
-    names = groups.partitions.select("cluster", "topic", "group", "since", "hop").distinct()
-    each = acked.join(names, ["cluster", "topic"])
+    names = groups.partitions.select(*TOPIC, "group", "since", "hop").distinct()
+    each = acked.join(names, TOPIC)
     parts = coverage.by_partition(cut)
     with_parts = each.join(parts, [*GROUP, "bucket_start"], "left").fillna(
         0, ["offsets", "before", "pending", "missing"]

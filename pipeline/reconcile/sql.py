@@ -13,8 +13,9 @@ MAX_BROADCAST = 10 << 20  # bytes; Spark's default
 PARTITION_BYTES = 16 << 20  # of stored events: ten times as much while they are compared
 SMALL_BYTES = 1 << 20  # of stored events: to spread them takes longer than to compare them
 
-BUCKET = ["cluster", "topic", "bucket_start"]
-PARTITION = ["cluster", "topic", "partition"]
+TOPIC = ["cluster", "topic", "topic_id"]  # one that is created again has another id; "": it is not known
+BUCKET = [*TOPIC, "bucket_start"]
+PARTITION = [*TOPIC, "partition"]
 
 
 def longs(*names: str) -> list[types.StructField]:
@@ -71,6 +72,11 @@ def empty(spark: SparkSession, schema: types.StructType) -> DataFrame:
     """No rows, of which a plan has nothing left; `createDataFrame` would start Python on the executors."""
     columns = [functions.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields]
     return spark.range(0).select(*columns)
+
+
+def with_texts(rows: DataFrame, *names: str) -> DataFrame:
+    """The rows with "" in place of null in these columns, by which rows are compared."""
+    return rows.withColumns({name: functions.coalesce(name, functions.lit("")) for name in names})
 
 
 def at_least_zero(value: Column) -> Column:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame, Window, functions, types
 
-from kafka_sidecar.pipeline.reconcile.hops import PRODUCE, SHARE
+from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE, SHARE
 from kafka_sidecar.pipeline.reconcile.intervals import Reported
 from kafka_sidecar.pipeline.reconcile.rows import KEY
-from kafka_sidecar.pipeline.reconcile.sql import beside, column, longs
+from kafka_sidecar.pipeline.reconcile.sql import TOPIC, beside, column, longs
 from kafka_sidecar.pipeline.reconcile.touches import touches_of, with_touched
 
 OPEN, PROVISIONAL, UNKNOWN, FINAL, CORRECTED = "OPEN", "PROVISIONAL", "UNKNOWN", "FINAL", "CORRECTED"
+COMPACTED = "COMPACTED"
 # With these only new events or other holes change a row.
-SETTLED = (UNKNOWN, FINAL, CORRECTED)
+SETTLED = (UNKNOWN, COMPACTED, FINAL, CORRECTED)
 MEASURED = ["expected", "seen", "missing", "surplus"]
 FINALS = types.StructType(
     [
-        *(types.StructField(name, types.StringType()) for name in ("cluster", "topic", "hop", "group")),
+        *(types.StructField(name, types.StringType()) for name in (*TOPIC, "hop", "group")),
         *longs("bucket_start", *MEASURED, "published"),
         types.StructField("completeness", types.DoubleType()),
         *(types.StructField(name, types.StringType()) for name in ("state", "hour", "batch")),
@@ -24,8 +27,16 @@ FINALS = types.StructType(
 )
 
 
-def with_states(rows: DataFrame, reported: Reported, finals: DataFrame, now: int, clock_skew: int) -> DataFrame:
-    """The rows with their state. ``finals`` has what earlier batches have published."""
+def with_states(
+    rows: DataFrame,
+    reported: Reported,
+    finals: DataFrame,
+    now: int,
+    clock_skew: int,
+    compacted: Collection[tuple[str, str]] = (),
+) -> DataFrame:
+    """The rows with their state. ``finals`` has what earlier batches have published, ``compacted`` clusters and topics
+    of which brokers keep only the last record of each key."""
     end = column("bucket_start") + column("bucket_ms")
     settles = column("settles_at") + clock_skew
     settled_at = functions.coalesce("settles_at", functions.lit(now))
@@ -34,12 +45,19 @@ def with_states(rows: DataFrame, reported: Reported, finals: DataFrame, now: int
     state = (
         functions.when(column("settles_at").isNull() | (end > now), OPEN)
         .when(settles > reported.until, PROVISIONAL)
+        .when((column("missing") > 0) & column("hop").isin(*GROUPED) & _is_one_of(compacted), COMPACTED)
         .when(column("is_touched") | _may_have_another_reason(), UNKNOWN)
         .when(column("other_state").isNull(), FINAL)
         .when(_is_unchanged(), column("other_state"))
         .otherwise(CORRECTED)
     )
     return joined.select(*rows.columns, state.alias("state"))
+
+
+def _is_one_of(topics: Collection[tuple[str, str]]) -> Column:
+    # A text for each: Spark compares one column with many values, but not two with many pairs.
+    names = [f"{cluster}\n{topic}" for cluster, topic in topics]
+    return functions.concat_ws("\n", "cluster", "topic").isin(names) if names else functions.lit(False)
 
 
 def is_balanced() -> Column:
@@ -79,13 +97,15 @@ def alerts(finals: DataFrame, rows: DataFrame, target: float) -> DataFrame:
     """One row for each key that was final below the target: as it was first, and as it is now."""
     order = Window.partitionBy(*KEY).orderBy("published")
     below = finals.where(_is_below(target)).withColumn("n", functions.row_number().over(order)).where("n = 1")
-    now = rows.withColumn("is_below", functions.coalesce(_is_below(target), functions.lit(False)))
+    now = rows.withColumn(
+        "is_below", functions.coalesce(_is_below(target) & (column("state") != COMPACTED), functions.lit(False))
+    )
     return beside(below, now, KEY, "left").select(
         "hour",
         *KEY,
         *(column(name).alias(f"raised_{name}") for name in ("missing", "completeness")),
         *(column(f"other_{name}").alias(name) for name in ("missing", "completeness", "state")),
-        (~column("other_is_below")).alias("is_resolved"),
+        (~functions.coalesce("other_is_below", functions.lit(False))).alias("is_resolved"),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions, types
 
 from kafka_sidecar.pipeline.reconcile.folders import Folder, named_in, visible
-from kafka_sidecar.pipeline.reconcile.sql import apart, empty, together
+from kafka_sidecar.pipeline.reconcile.sql import apart, empty, together, with_texts
 
 FILE_BYTES = 128 << 20  # of a merged folder
 
@@ -69,14 +69,14 @@ class Tables:
         """A table of hours, or a small one; empty if it was never written."""
         if not self.exists(name):
             return empty(self._spark, schema)
-        return together(self._spark.read.schema(schema).parquet(self.path(name)))
+        return together(_whole(self._spark.read.schema(schema).parquet(self.path(name))))
 
     def read_folders(self, name: str, schema: types.StructType, folders: Collection[Folder]) -> DataFrame:
         """The rows of these folders."""
         if not folders:
             return empty(self._spark, schema)
         reader = self._spark.read.schema(schema).option("basePath", self.path(name))
-        return together(reader.parquet(*(f"{self.path(name)}/{one.name}" for one in folders)))
+        return together(_whole(reader.parquet(*(f"{self.path(name)}/{one.name}" for one in folders))))
 
     def folders(self, name: str, before: int | None = None) -> list[Folder]:
         """Those that count; only those of earlier batches."""
@@ -119,6 +119,11 @@ class Tables:
 
     def _system(self, path: Any) -> Any:
         return path.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration())
+
+
+def _whole(rows: DataFrame) -> DataFrame:
+    """Also of files from before topics had ids."""
+    return with_texts(rows, "topic_id") if "topic_id" in rows.columns else rows
 
 
 def without_rows(rows: DataFrame, hours: Iterable[str]) -> set[str]:

@@ -21,7 +21,7 @@ try:
 except ImportError:  # an extra: it is as large as all other dependencies together
     cel = None
 
-NOT_INSTALLED = "CEL is not installed; install kafka-sidecar[cel]"
+NOT_INSTALLED = "CEL is not installed; in a clone, pip install '.[cel]'"
 UNSATISFIED = "Topic %s requires records to satisfy: %s"
 NOT_JSON = "Topic %s requires record values to be JSON"
 NO_TIME = "Topic %s requires record timestamps within the years 1970 to 9999"

@@ -39,6 +39,9 @@ def inject_sidecar(
     plain: Annotated[bool, typer.Option("--plain", help="An ordinary container: Kubernetes before 1.29.")] = False,
     port: Annotated[int, typer.Option(help="Port for the application.")] = 19092,
     admin_port: Annotated[int, typer.Option(help="Port of the probes and metrics.")] = 9190,
+    admin_token_secret: Annotated[
+        str | None, typer.Option(help="Secret whose key token the admin port's pages need.")
+    ] = None,
     pull_policy: Annotated[str | None, typer.Option(help="Always, IfNotPresent or Never.")] = None,
     cpu: Cpu = "50m",
     memory: Memory = "64Mi",
@@ -60,6 +63,7 @@ def inject_sidecar(
         bootstrap_servers={"value": bootstrap_servers} if bootstrap_servers is not None else None,
         port=port,
         admin_port=admin_port,
+        token_secret=admin_token_secret,
         is_plain=plain,
         pull_policy=pull_policy,
         resources={"requests": {"cpu": cpu, "memory": memory}, "limits": limits},
@@ -92,6 +96,7 @@ def _mistakes(sidecar: Sidecar, variables: tuple[str, ...]) -> Iterator[str]:
     checked: list[tuple[str, str | None, re.Pattern[str], str]] = [
         ("--image", sidecar.image, _IMAGE, f"the sidecar's image, such as {EXAMPLE}"),
         ("--config-map", sidecar.config_map, _NAME, "the name of a ConfigMap"),
+        ("--admin-token-secret", sidecar.token_secret, _NAME, "the name of a Secret"),
         *(("--env", variable, _VARIABLE, f"the name of a variable, such as {VARIABLE}") for variable in variables),
         ("--pull-policy", sidecar.pull_policy, _PULL_POLICY, "Always, IfNotPresent or Never"),
         ("--cpu", requests["cpu"], _QUANTITY, "a quantity, such as 100m"),

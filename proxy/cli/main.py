@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +24,7 @@ from kafka_sidecar.proxy.cli.run import run
 from kafka_sidecar.proxy.cli.scram_user import print_scram_user
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
 app.add_typer(config_app, name="config")
@@ -96,4 +100,12 @@ def version() -> None:
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        # What is left in the buffer would be written, and fail, once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        typer.echo(f"kafka-sidecar: standard output cannot be written: {error.strerror}", err=True)
+        sys.exit(1)

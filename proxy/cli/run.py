@@ -27,8 +27,20 @@ AdvertisedHost = Annotated[str | None, typer.Option(help="The host that response
 SourceAddress = Annotated[
     str | None, typer.Option("--broker-source-address", help="Local address for connections to brokers.")
 ]
-LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
-LogFormat = Annotated[str | None, typer.Option(help="auto, json or text; auto is text on a terminal.")]
+
+
+def _levels(incomplete: str) -> list[str]:
+    return [name for name in ("debug", "info", "warning", "error") if name.startswith(incomplete)]
+
+
+def _formats(incomplete: str) -> list[str]:
+    return [name for name in ("auto", "json", "text") if name.startswith(incomplete)]
+
+
+LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.", autocompletion=_levels)]
+LogFormat = Annotated[
+    str | None, typer.Option(help="auto, json or text; auto is text on a terminal.", autocompletion=_formats)
+]
 
 
 def run(
@@ -51,12 +63,13 @@ def run(
         "log.level": log_level,
         "log.format": log_format,
     }
-    from kafka_sidecar.proxy.runtime.admission import raise_file_limit, warn_if_too_large
+    from kafka_sidecar.proxy.runtime.admission import forbid_core_dumps, raise_file_limit, warn_if_too_large
     from kafka_sidecar.proxy.runtime.program import runner
     from kafka_sidecar.proxy.telemetry.log_output import configure
 
     try:
         raise_file_limit()
+        forbid_core_dumps()
         settings = load(config, os.environ, flags, find_mistakes)
         rate = configure(settings.log.level, settings.log.max_rate, wanted=settings.log.format)
         warn_if_too_large(settings.connections.max_buffered, settings.process_count)

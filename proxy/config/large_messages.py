@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration, Size
+from kafka_sidecar.proxy.config.mistakes import variable_of
 from kafka_sidecar.proxy.config.sections import Section
 from kafka_sidecar.proxy.config.types import ClassPath, TopicPattern, duration_field
 
@@ -43,6 +46,15 @@ def _rename(values: Any, names: Mapping[str, str]) -> Any:
         names.get(key, key): LI_VALUES[key].get(value, value) if key in LI_VALUES and isinstance(value, bool) else value
         for key, value in values.items()
     }
+
+
+# By obstore's names, with or without the store's: aws_secret_access_key, account_key, sas_token; not access_key_id.
+_SECRET_OPTION = re.compile(
+    r"secret|passw|(^|_)sas(_|$)|token$|_key$|_key_base64$|private|credential(?!s?_(path|file)$)"
+    r"|service_account$|^bearer",
+    re.IGNORECASE,
+)
+_USER_INFO = re.compile(r"\w+://[^/@\s]+@")
 
 
 class LargeTopic(Section):
@@ -130,6 +142,21 @@ class LargeMessages(Section):
     @classmethod
     def _accept_li_names(cls, values: Any) -> Any:
         return _rename(values, {LI_CACHE: "cache"})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_secrets(cls, values: Any) -> Any:
+        options = values.get("object_store_options") if isinstance(values, dict) else None
+        for name, value in options.items() if isinstance(options, dict) else ():
+            is_secret = _SECRET_OPTION.search(str(name)) or _USER_INFO.match(str(value))
+            if isinstance(value, VariableText) or not is_secret:
+                continue
+            variable = variable_of(("large_messages", "object_store_options", str(name)))
+            raise ValueError(
+                f"object_store_options: {name}: a secret is not written into this file; set the environment variable "
+                f"{variable}, or leave it to the environment's own credentials"
+            )
+        return values
 
     @model_validator(mode="after")
     def _check_object_store(self) -> LargeMessages:

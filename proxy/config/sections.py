@@ -292,7 +292,7 @@ class Authorization(Section):
 
 
 class Otlp(Section):
-    """Needs `pip install 'kafka-sidecar[otel]'`."""
+    """Needs `pip install '.[otel]'`."""
 
     endpoint: str | None = Field(default=None, pattern=r"^https?://\S+$")
     """URL of a collector, such as `http://collector:4318`: metrics and spans are sent to it by OTLP over HTTP."""
@@ -319,6 +319,8 @@ class Reconcile(Section):
     """For how long audit events are kept. The rows of older ones stay, and are not computed again."""
     max_events: int = Field(default=500_000, ge=1)
     """Maximum number of audit events that are read at a time."""
+    compacted_topics: list[str] = Field(default_factory=list)
+    """Names of compacted topics, also with `*` and `?`. Brokers that the events are read from are asked for theirs."""
 
 
 class Pipeline(Section):

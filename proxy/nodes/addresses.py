@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_sidecar.proxy.relay.exchange import RouteError
+from kafka_sidecar.proxy.security.private_files import replace_file
 
 log = logging.getLogger(__name__)
 Broker = tuple[int, str, int]  # node id, host, port
@@ -146,9 +147,7 @@ def load_brokers(path: Path) -> list[Broker]:
 
 def save_brokers(path: Path, brokers: Iterable[Broker]) -> None:
     """Replace the file atomically; a failure is logged only."""
-    part = path.with_name(path.name + ".part")
     try:
-        part.write_text(json.dumps({"brokers": sorted(brokers)}), encoding="utf-8")
-        part.replace(path)
+        replace_file(path, [json.dumps({"brokers": sorted(brokers)}).encode()], is_synced=False)
     except OSError as error:
         log.warning("state file not written", extra={"detail": f"{path}: {error.strerror or error}"})

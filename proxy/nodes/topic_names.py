@@ -46,6 +46,7 @@ class TopicNameCache:
         self._requested: dict[bytes, asyncio.Future[None]] = {}
         self._requests: asyncio.Task[None] | None = None
         self.on_topics: Callable[[list[tuple[bytes, str]]], None] | None = None  # called with the topics of responses
+        self.on_id: Callable[[bytes, str], None] | None = None  # called with each that is remembered
 
     def __len__(self) -> int:
         return len(self._names)
@@ -63,6 +64,11 @@ class TopicNameCache:
         found = self._ids.get(name)
         return found[0] if found is not None and self._clock() - found[1] < MAX_ID_AGE_S else NO_ID
 
+    def last_id_of(self, name: str) -> bytes:
+        """As `id_of`, however old the response is."""
+        found = self._ids.get(name)
+        return NO_ID if found is None else found[0]
+
     def remember(self, topics: Iterable[tuple[bytes, str]]) -> None:
         now = self._clock()
         for topic_id, name in topics:
@@ -72,6 +78,8 @@ class TopicNameCache:
             _put(self._names, topic_id, name)
             _put(self._ids, name, (topic_id, now))
             self._unknown.pop(topic_id, None)
+            if self.on_id is not None:
+                self.on_id(topic_id, name)
 
     def learn(self, frame: bytes, at: int, version: int) -> None:
         """Remember the topics of a Metadata response whose body begins at frame[at]."""

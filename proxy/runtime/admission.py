@@ -35,6 +35,14 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def forbid_core_dumps() -> None:
+    """Have a crash write no memory, in which are passwords, tokens and records, to a disk."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    # 0 would still let a program have it where `core_pattern` names one: of 1 byte Linux gives it nothing, nor a file.
+    least = min(1, hard) if hard != resource.RLIM_INFINITY else 1
+    resource.setrlimit(resource.RLIMIT_CORE, (least, least))
+
+
 def connections_that_fit() -> int:
     """How many connections the limit of open files has room for."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -101,7 +101,7 @@ def _otlp_export(config: Config, server: Server) -> OtlpExport | None:
         from kafka_sidecar.proxy.server.admin.exposition import all_families, registry
         from kafka_sidecar.proxy.server.admin.otlp import OtlpExport
     except ImportError as error:
-        raise ConfigError(f"otlp.endpoint: {error.name} is not installed; install kafka-sidecar[otel]") from error
+        raise ConfigError(f"otlp.endpoint: {error.name} is not installed; in a clone, pip install '.[otel]'") from error
     made = registry(partial(all_families, server.metrics))
     export = OtlpExport(config.otlp, made.collect, f"{socket.gethostname()}:{os.getpid()}")
     server.record_requests = export.tracing.recorder if export.tracing is not None else None

@@ -81,7 +81,7 @@ def test_what_is_installed_runs_compiled_and_fits_a_small_disk(installed: Path, 
 
 @pytest.mark.parametrize(
     ("policy", "code", "message"),
-    [("json", 0, "valid"), ('cel:"key != null"', 2, "CEL is not installed; install kafka-sidecar[cel]")],
+    [("json", 0, "valid"), ('cel:"key != null"', 2, "CEL is not installed; in a clone, pip install '.[cel]'")],
 )
 def test_policies_work_without_extras_except_for_the_one_that_names_its_extra(
     policy: str, code: int, message: str, installed: Path, tmp_path: Path

@@ -15,6 +15,7 @@ from kafka_sidecar.audit.contract import (
     BatchAuditor,
     RecordCalls,
     Result,
+    TopicName,
 )
 from kafka_sidecar.audit.counters import BatchCount, FetchCounter, ProduceCounter
 
@@ -118,3 +119,13 @@ def test_an_auditor_without_a_lock_can_be_counted_with_again_and_again() -> None
     auditor = BatchAuditor()
     with auditor.counting, auditor.counting:
         auditor.produce_counter(CLIENT, "orders", 0).count(BatchCount(1, 1, 1, result=Result.ACKED))
+
+
+def test_names_with_two_ids_are_two_topics_and_each_is_its_name() -> None:
+    first, second, again = TopicName("t", b"1" * 16), TopicName("t", b"2" * 16), TopicName("t", b"1" * 16)
+    assert first != second
+    assert first == again
+    assert first == "t"
+    assert second == "t"
+    assert first != "u"
+    assert len({first, second, again}) == 2

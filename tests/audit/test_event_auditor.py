@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.clock import Clock
 
 from kafka_sidecar.audit import event_auditor, tally
-from kafka_sidecar.audit.contract import NO_OFFSET, NO_TIMESTAMP, AuditedClient, AuditType, Result
+from kafka_sidecar.audit.contract import NO_OFFSET, NO_TIMESTAMP, AuditedClient, AuditType, Result, TopicName
 from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.audit.events import Event, Interval
@@ -417,3 +417,25 @@ def test_later_copies_of_what_was_sent_again_are_named_by_offset(audited: Audite
     assert "resent_ranges" not in later
     audited.produce(base_offset=200)
     assert not {"duplicate_ranges", "resent_ranges"} & audited.of("produce_ack").keys()
+
+
+def test_a_commit_of_the_same_offset_is_no_advance(audited: Audited) -> None:
+    for offset in (5, 5, 3):
+        audited.auditor.committed(APP, "g", "t", 0, offset)
+    assert not audited.events()
+
+
+def test_a_topic_that_is_created_again_has_events_of_its_own(audited: Audited) -> None:
+    lives = TopicName("t", b"\0" * 16), TopicName("t", b"\xff" * 16)
+    for topic in lives:
+        audited.produce(base_offset=0, topic=topic)
+        audited.produce(base_offset=0, topic=topic)
+        audited.fetch(0, 9, topic=topic)
+        audited.auditor.committed(APP, "g", topic, 0, 3)
+        audited.auditor.committed(APP, "g", topic, 0, 5)
+    events = audited.events()
+    found = [(event["topic"], event.get("topic_id"), event["count"]) for event in events]
+    ids = "AAAAAAAAAAAAAAAAAAAAAA", "_____________________w"
+    for tier in ("produce_ack", "fetch_delivered", "commit"):
+        of_tier = [one for one, event in zip(found, events, strict=True) if event["tier"] == tier]
+        assert of_tier == [("t", topic_id, 2 if tier == "commit" else 10) for topic_id in ids]

@@ -28,7 +28,7 @@ async def test_the_example_writes_what_was_counted(tmp_path: Path) -> None:
     section = yaml.safe_load(example("yaml"))["audit"]
     assert Path(section["settings"]["path"]).suffix == ".csv"
     section |= {"class_path": str(tmp_path), "settings": {"path": str(tmp_path / "ledger.csv")}}
-    names: Any = SimpleNamespace(name_of=None)
+    names: Any = SimpleNamespace(name_of=None, last_id_of=None)
     audit = Audit(config("a:1", audit=section), names)
     await audit.start_up()
     client = AuditedClient("app", None, None)

@@ -7,7 +7,8 @@ import logging
 import pytest
 from support.clock import Clock
 
-from kafka_sidecar.audit.contract import AuditType
+from kafka_sidecar.audit.contract import AuditedClient, AuditType, Result
+from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.audit.counting import AuditKey, CountingAuditStats
 from kafka_sidecar.audit.logging_auditor import LoggingAuditor, lines
 
@@ -33,3 +34,19 @@ def test_a_timestamp_beyond_all_dates_is_written_as_a_number() -> None:
     stats = CountingAuditStats(1000)
     stats.update(AuditKey("t", 1 << 55, AuditType.SUCCESS), 1, 1)
     assert lines(stats)[0].startswith(f"[{(1 << 55) * 1000} ms - ")
+
+
+def test_what_was_acknowledged_and_what_was_read_are_two_lines(caplog: pytest.LogCaptureFixture) -> None:
+    auditor, client = LoggingAuditor(Clock()), AuditedClient("app", None, None)
+    auditor.configure({"auditor.bucket.ms": 60_000, "enable.auto.tick": False})
+    auditor.start()
+    auditor.produced(client, "orders", 0, BatchCount(61_000, 3, 70, result=Result.ACKED, first_offset=0))
+    auditor.delivered(client, "billing", "orders", 0, BatchCount(61_000, 3, 70, first_offset=0))
+    auditor.acquired(client, "workers", "orders", 0, BatchCount(61_000, 2, 40, first_offset=0))
+    with caplog.at_level(logging.INFO, "kafka_sidecar.audit"):
+        auditor.close()
+    assert [record.getMessage().partition(" : ")[2] for record in caplog.records] == [
+        "(orders,1,ATTEMPT), (3 messages, 70 bytes)",
+        "(orders,1,SUCCESS), (3 messages, 70 bytes)",
+        "(orders,1,DELIVERED), (5 messages, 110 bytes)",
+    ]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from support.pages import settings
 
-from kafka_sidecar.deploy.container import CONFIG_VOLUME, TMP_VOLUME, Sidecar, build_container, build_volumes
+from kafka_sidecar.deploy.container import (
+    CONFIG_VOLUME,
+    TMP_VOLUME,
+    TOKEN_VOLUME,
+    Sidecar,
+    build_container,
+    build_volumes,
+)
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ENV_PREFIX
 from kafka_sidecar.proxy.config.types import host_port
@@ -70,3 +77,14 @@ def test_nothing_may_be_written_but_the_volume_for_temporary_files() -> None:
 def test_the_pull_policy_is_kubernetes_own_unless_set() -> None:
     assert "imagePullPolicy" not in build_container(Sidecar("image"))
     assert build_container(Sidecar("image", pull_policy="Always"))["imagePullPolicy"] == "Always"
+
+
+def test_the_token_of_the_admin_port_is_a_file_of_a_secret() -> None:
+    sidecar = Sidecar("image", config_map="config", token_secret="admin")
+    container = build_container(sidecar)
+    (variable,) = [one for one in container["env"] if one["name"].endswith("TOKEN_FILE")]
+    assert variable["name"].removeprefix(ENV_PREFIX).lower().replace("__", ".") in settings()
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == TOKEN_VOLUME]
+    assert variable["value"] == f"{mount['mountPath']}/token"
+    assert {"name": TOKEN_VOLUME, "secret": {"secretName": "admin"}} in build_volumes(sidecar)
+    assert [one["name"] for one in build_volumes(sidecar)] == [one["name"] for one in container["volumeMounts"]]

@@ -57,7 +57,7 @@ def test_a_missing_package_is_named_with_its_remedy(
     assert exited.value.exit_code == 2
     assert (
         capsys.readouterr().err
-        == "kafka-sidecar: pipeline: pyspark not installed; pip install 'kafka-sidecar[pipeline]'\n"
+        == "kafka-sidecar: pipeline: pyspark not installed; in a clone, pip install '.[pipeline]'\n"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_sidecar.audit.contract import AuditedClient, BatchAuditor, LargeMessages, Result
 from kafka_sidecar.audit.counters import BatchCount
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.features.auditing.audit import tap
 from kafka_sidecar.proxy.features.auditing.counting import Counting
 from kafka_sidecar.proxy.relay.exchange import Begin
@@ -112,6 +113,7 @@ class Audited:
         excluded: tuple[str, ...] = (),
         bucket_ms: int = 0,
         counts_later: bool = False,
+        id_of: Callable[[str], bytes] = lambda name: NO_ID,
     ) -> None:
         self.calls = Calls()
         self._exchange = exchange
@@ -122,6 +124,7 @@ class Audited:
             self.dialogue.topics.name_of,
             lambda topic: topic not in excluded,
             lambda topic_id, done: self.requested.append((topic_id, done)),
+            id_of=id_of,
             bucket_ms=bucket_ms,
             clock=lambda: NOW_MS / 1000,
         )

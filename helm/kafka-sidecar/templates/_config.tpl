@@ -13,13 +13,18 @@
 {{- mergeOverwrite $config (deepCopy .Values.config) | toYaml -}}
 {{- end }}
 
-{{/* The sections of TLS, whose files are those of mounted Secrets. */}}
+{{/* The sections of TLS and of the admin port's token, whose files are those of mounted Secrets. */}}
 {{- define "kafka-sidecar.tls" -}}
-{{- if .Values.tls.admin.secretName -}}
+{{- if or .Values.tls.admin.secretName .Values.admin.tokenSecretName -}}
 admin:
+  {{- if .Values.admin.tokenSecretName }}
+  token_file: /etc/kafka-sidecar-admin/token
+  {{- end }}
+  {{- if .Values.tls.admin.secretName }}
   tls:
     certificate: /etc/kafka-sidecar-tls/admin/tls.crt
     key: /etc/kafka-sidecar-tls/admin/tls.key
+  {{- end }}
 {{ end -}}
 {{- with .Values.tls.clients -}}
 {{- if .secretName -}}
@@ -94,5 +99,8 @@ so a change of policies starts no pod again.
 {{- with .Values.networkPolicy -}}
 {{- if and .brokers.enabled (not .brokers.podSelector) }}{{ fail "networkPolicy.brokers.podSelector is missing: the labels of the brokers' pods" }}{{ end -}}
 {{- if and .applications.enabled (not .applications.brokerCIDRs) }}{{ fail "networkPolicy.applications.brokerCIDRs is missing: the addresses of the brokers" }}{{ end -}}
+{{- if and .applications.enabled (not .applications.namespaces) }}{{ fail "networkPolicy.applications.namespaces is missing: the namespaces of the clients" }}{{ end -}}
+{{- if and .applications.enabled (not .applications.podSelector) (has $.Release.Namespace .applications.namespaces) }}{{ fail "networkPolicy.applications.podSelector is missing: the gateway's own namespace has pods that must reach the brokers, and a label that lets them through any pod may have; install the gateway in a namespace of its own, or list the labels of the clients' pods" }}{{ end -}}
+{{- if and .enabled (or $.Values.metrics.podMonitor.enabled $.Values.metrics.serviceMonitor.enabled) (not .monitoring) }}{{ fail "networkPolicy.monitoring is missing: the peers that may use the admin port, such as Prometheus" }}{{ end -}}
 {{- end -}}
 {{- end }}

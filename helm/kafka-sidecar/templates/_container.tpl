@@ -51,6 +51,11 @@ volumeMounts:
     mountPath: /etc/kafka-sidecar-tls/{{ $side }}
     readOnly: true
   {{- end }}{{ end }}
+  {{- if .Values.admin.tokenSecretName }}
+  - name: kafka-sidecar-admin-token
+    mountPath: /etc/kafka-sidecar-admin
+    readOnly: true
+  {{- end }}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -87,6 +92,15 @@ limits: {memory: 256Mi}
 {{- end -}}
 {{- end }}
 
+{{/* In decimal. Without an fsGroup the files are root's, and 0440 would be of no use to the sidecar. */}}
+{{- define "kafka-sidecar.secretMode" -}}
+{{- if kindIs "invalid" .Values.secretFileMode -}}
+{{- ternary 288 292 (eq .Values.mode "gateway") -}}
+{{- else -}}
+{{- int .Values.secretFileMode -}}
+{{- end -}}
+{{- end }}
+
 {{/* List items. A ConfigMap is mounted as a folder, never by subPath: only a folder is updated in a running pod. */}}
 {{- define "kafka-sidecar.volumes" -}}
 - name: kafka-sidecar-config
@@ -98,12 +112,20 @@ limits: {memory: 256Mi}
 - name: kafka-sidecar-{{ .secretName }}
   secret:
     secretName: {{ .secretName }}
+    defaultMode: {{ include "kafka-sidecar.secretMode" $ }}
 {{- end }}
 {{- range $side, $tls := .Values.tls }}{{ with $tls.secretName }}
 - name: kafka-sidecar-tls-{{ $side }}
   secret:
     secretName: {{ . }}
+    defaultMode: {{ include "kafka-sidecar.secretMode" $ }}
 {{- end }}{{ end }}
+{{- with .Values.admin.tokenSecretName }}
+- name: kafka-sidecar-admin-token
+  secret:
+    secretName: {{ . }}
+    defaultMode: {{ include "kafka-sidecar.secretMode" $ }}
+{{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}

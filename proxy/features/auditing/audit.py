@@ -69,8 +69,10 @@ class Audit(Feature):
         self.auditor = self._opened if isinstance(self._opened, BatchAuditor) else RecordCalls(self._opened)
         self._names = names
         self.counting = Counting(
-            self.auditor, names.name_of, self.includes, self._request_name, bucket_ms=settings.auditor_bucket_ms
-        )
+            self.auditor, names.name_of, self.includes, self._request_name,
+            id_of=names.last_id_of, bucket_ms=settings.auditor_bucket_ms,
+        )  # fmt: skip
+        names.on_id = self.counting.topics.learn
         self._topics = tuple(settings.topics) or ("*",)
         self._excluded = (*settings.exclude_topics, *filter(None, (settings.topic,)))
         self.outbox = Outbox(config.share(settings.max_buffered), MAX_BUFFERED_EVENTS, self._wake)

@@ -23,6 +23,7 @@ cdef class AuditedConnection:
     cdef Py_ssize_t _place
     cdef Watch _idle
     cdef int _idle_left, _counters_left, _responses_version, _requests_version
+    cdef long _topics_generation
     cdef FetchWalk _responses
     cdef ProduceWalk _requests
 
@@ -42,6 +43,9 @@ cdef class AuditedConnection:
     cdef ProduceCounter _new_produce_counter(self, counting, key, int index)
     cdef FetchCounter fetch_counter(self, counting, group, key, index)
     cdef FetchCounter _new_fetch_counter(self, counting, key, index)
+    @cython.locals(generation=long)
+    cdef check_topics(self, counting)
+    cdef _forget_counters(self)
     cdef _make_room(self)
 
 

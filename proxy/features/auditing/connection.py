@@ -56,7 +56,7 @@ class AuditedConnection:
     __slots__ = (
         "_counters_left", "_group", "_idle", "_idle_left", "_key", "_offsets", "_place", "_produced", "_producing",
         "_read", "_read_key", "_reading", "_recent", "_requests", "_requests_version", "_responses",
-        "_responses_version", "audited", "origin", "session_id",
+        "_responses_version", "_topics_generation", "audited", "origin", "session_id",
     )  # fmt: skip
 
     def __init__(self, audited: AuditedClient) -> None:
@@ -74,6 +74,7 @@ class AuditedConnection:
         self._reading: dict[int, FetchCounter] = {}
         self._group: str | None = None  # in which it reads, as far as `_read` knows
         self._counters_left = _MAX_COUNTERS
+        self._topics_generation = 0  # of `AuditedTopics`, in which the counters are right
         self._idle: Watch | None = None  # the first one of those whose request has its response,
         self._idle_left = _MAX_IDLE  # and how many more it can be
         self._requests: ProduceWalk | None = None  # reads Produce requests, one after the other
@@ -195,6 +196,18 @@ class AuditedConnection:
         self._reading[index] = found
         self._read[key] = self._reading
         return found
+
+    def check_topics(self, counting: Counting) -> None:
+        """Forget what counts under names that have another id now."""
+        generation = counting.topics.generation
+        if generation != self._topics_generation:
+            self._topics_generation = generation
+            self._forget_counters()
+
+    def _forget_counters(self) -> None:
+        self._key = self._read_key = None
+        self._produced, self._producing, self._recent, self._place = {}, {}, [], 0
+        self._read, self._reading = {}, {}
 
     def _make_room(self) -> None:
         self._counters_left -= 1

@@ -9,9 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_sidecar.audit.contract import SEVERAL_GROUPS, AuditedClient, BatchAuditor, LargeMessages, Result
+from kafka_sidecar.audit.contract import (
+    SEVERAL_GROUPS,
+    AuditedClient,
+    BatchAuditor,
+    LargeMessages,
+    Result,
+    TopicName,
+)
 from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.codec.topic_names import is_topic_name
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.features.auditing.copies import Copies, Copy
 
 log = logging.getLogger(__name__)
@@ -110,17 +118,21 @@ class AuditedTopics:
         is_audited: Callable[[str], bool],
         request_name: Callable[[bytes, Callable[[], None]], None],
         stats: AuditingStats,
+        id_of: Callable[[str], bytes] = lambda name: NO_ID,
     ) -> None:
         """
         Args:
             name_of: the name of a topic id, if it is known.
             is_audited: whether a topic is not excluded.
             request_name: begins to request the name of an id, and calls back when that has ended, in any way.
+            id_of: the id that a name had last; zeros if none is known.
         """
         self._name_of = name_of
         self._is_audited = is_audited
         self._request_name = request_name
         self._stats = stats
+        self._id_of = id_of
+        self.generation = 0  # another one as soon as a name has another id: then `get` must be asked again
         self._known: dict[str | bytes, str | None] = {}
         self.get = self._known.get  # the name of an audited topic; None: excluded, or not looked up yet
         self._held: dict[bytes, list[Count]] = {}
@@ -135,13 +147,24 @@ class AuditedTopics:
             assert isinstance(key, bytes)
             self._hold(key, count)
             return None
-        audited = name if self._is_audited(name) else None
+        audited = self._identified(name, key) if self._is_audited(name) else None
         if isinstance(key, str) and not is_topic_name(key):
             return audited  # brokers reject it
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         self._known[key] = audited
         return audited
+
+    def learn(self, topic_id: bytes, name: str) -> None:
+        """The topic of this name has this id now. What clients do by name is counted under it from now on."""
+        known = self._known.get(name)
+        if known is not None and not (isinstance(known, TopicName) and known.topic_id == topic_id):
+            self._known[name] = TopicName(name, topic_id)
+            self.generation += 1
+
+    def _identified(self, name: str, key: str | bytes) -> str:
+        topic_id = key if isinstance(key, bytes) else self._id_of(name)
+        return name if topic_id == NO_ID else TopicName(name, topic_id)
 
     def _hold(self, topic_id: bytes, count: Count) -> None:
         if self._held_count >= MAX_HELD:
@@ -163,7 +186,7 @@ class AuditedTopics:
             return
         for count in counts if self._is_audited(name) else ():
             try:
-                count(name)
+                count(self._identified(name, topic_id))
             except Exception as error:  # noqa: BLE001 - an auditor must not break what has requested the name
                 self._stats.failed("Metadata", error)
 
@@ -178,6 +201,7 @@ class Counting:
         is_audited: Callable[[str], bool],
         request_name: Callable[[bytes, Callable[[], None]], None],
         *,
+        id_of: Callable[[str], bytes] = lambda name: NO_ID,
         bucket_ms: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -187,12 +211,13 @@ class Counting:
             name_of: the name of a topic id, if it is known.
             is_audited: whether a topic is not excluded. The audit topic must be.
             request_name: begins to request the name of an id, and calls back when that has ended, in any way.
+            id_of: the id that a name had last; zeros if none is known.
             bucket_ms: the auditor's buckets of event time: fetched batches that follow each other in one bucket, with
                 the same latency within 2 %, are one call. 0: one call for each.
             clock: seconds since 1970.
         """
         self.stats = AuditingStats()
-        self.topics = AuditedTopics(name_of, is_audited, request_name, self.stats)
+        self.topics = AuditedTopics(name_of, is_audited, request_name, self.stats, id_of)
         self.groups = Groups(clock)
         self.bucket_ms = bucket_ms
         self.clock = clock

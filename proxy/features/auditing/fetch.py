@@ -73,6 +73,7 @@ class FetchTap(CountingTap):
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         known = connection_of(client, state)
+        known.check_topics(self.counting)
         idle = known.take_idle()
         watch = cython.cast(FetchWatch, idle) if type(idle) is FetchWatch else None
         if watch is None or watch._tap is not self:

@@ -76,6 +76,7 @@ class ProduceTap(CountingTap):
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         known = connection_of(client, state)
+        known.check_topics(self.counting)
         idle = known.take_idle()
         watch = cython.cast(ProduceWatch, idle) if type(idle) is ProduceWatch else None
         if watch is None or watch._tap is not self:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Protocol
 
 from kafka_sidecar.audit.outbox import Outbox, Pending
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
+from kafka_sidecar.proxy.security.private_files import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -151,13 +151,8 @@ class Spool:
 
     def save(self, events: Iterable[bytes]) -> bool:
         """Replace the file atomically; False if it cannot be written, which is logged."""
-        part = self._path.with_name(self._path.name + ".part")
         try:
-            with part.open("wb") as file:
-                file.writelines(event + b"\n" for event in events)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
+            replace_file(self._path, (event + b"\n" for event in events), is_synced=True)
         except OSError as error:
             log.error("audit spool not written", extra={"detail": self._detail(error)})
             return False

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject, PutObjects
 
-MISSING_LIBRARY = "large_messages.object_store needs obstore: pip install 'kafka-sidecar[object-store]'"
+MISSING_LIBRARY = "large_messages.object_store needs obstore: in a clone, pip install '.[object-store]'"
 PANIC = "PanicException"  # of obstore for some invalid options: no Exception, and not to be imported
 
 

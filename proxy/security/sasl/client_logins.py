@@ -94,7 +94,7 @@ def _open_tokens(sasl: ClientSasl) -> TokenVerifier:
         from kafka_sidecar.proxy.security.sasl.jwt_tokens import TokenRules, TokenVerifier
     except ImportError:
         raise ConfigError(
-            "clients.sasl.mechanisms: OAUTHBEARER needs the extra jwt: pip install 'kafka-sidecar[jwt]'"
+            "clients.sasl.mechanisms: OAUTHBEARER needs the extra jwt: in a clone, pip install '.[jwt]'"
         ) from None
     rules = TokenRules(tuple(sasl.expected_audience), sasl.expected_issuer, sasl.name_claim, sasl.clock_skew)
     if sasl.jwks_file is not None:

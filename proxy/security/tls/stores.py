@@ -117,7 +117,7 @@ def _load_pkcs12(data: bytes, password: str | None, setting: str, password_setti
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as error:
         raise StoreError(
-            setting, "a PKCS12 file needs the library cryptography: install kafka-sidecar[pkcs12], or write PEM"
+            setting, "a PKCS12 file needs the library cryptography: in a clone, pip install '.[pkcs12]', or write PEM"
         ) from error
     try:
         return pkcs12.load_pkcs12(data, password.encode() if password is not None else None)

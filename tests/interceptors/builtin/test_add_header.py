@@ -114,3 +114,25 @@ def test_an_invalid_setting_is_rejected_with_its_remedy(configured: Made, header
 
 def test_add_header_is_only_a_producer_interceptor() -> None:
     assert [kind.__name__ for kind in INTERCEPTORS.find("add_header", None).__bases__] == [ProducerInterceptor.__name__]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("authorization", "abc"),
+        ("Proxy-Authorization", "abc"),
+        ("x-auth-token", "abc"),
+        ("api-key", {"base64": "YWJj"}),
+        ("client-secret", {"env": "UNSET", "default": "abc"}),
+        ("x", "Bearer eyJhbGciOi"),
+        ("x", "basic dXNlcjpwdw=="),
+    ],
+)
+def test_a_secret_in_the_file_is_an_error(configured: Made, key: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"{key}: a secret is not written into this file: use {{env: NAME}} or {{file"):
+        configured("add_header", headers={key: value})
+
+
+def test_a_secret_may_come_from_a_file_or_a_variable(configured: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "abc")
+    configured("add_header", headers={"authorization": {"env": "SECRET"}, "tokens-used": "3", "bearer": "none"})

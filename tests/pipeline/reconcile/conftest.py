@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_sidecar.pipeline.reconcile.compacted import CompactedTopics
 from kafka_sidecar.pipeline.reconcile.events import from_files
 from kafka_sidecar.pipeline.reconcile.job import Job, Limits
 from kafka_sidecar.pipeline.reconcile.sql import fit
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from pipeline.reconcile.emitted import Event
+from pipeline.reconcile.traffic import COMPACTED as COMPACTED_TOPIC
 from pipeline.reconcile.traffic import MINUTE, START
 
 LIMITS = Limits(lateness=20 * MINUTE, clock_skew=MINUTE // 2, retention=14 * 24 * 60 * MINUTE, target=100)
+COMPACTED = CompactedTopics([COMPACTED_TOPIC])
 LONG_AFTER = START + 24 * 60 * MINUTE
 
 
@@ -39,7 +42,7 @@ def run(
     limits: Limits = LIMITS,
 ) -> None:
     """Read all that is there."""
-    job = Job(spark, Tables(spark, str(root)), limits, clock)
+    job = Job(spark, Tables(spark, str(root)), limits, clock, compacted=COMPACTED.of)
     job.start(from_files(spark, str(source), "json", files), availableNow=True).awaitTermination()
 
 

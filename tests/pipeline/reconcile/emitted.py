@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipeline.reconcile.traffic import MINUTE, START, Counted, Traffic, reported
+from pipeline.reconcile.traffic import MINUTE, OLD_EMITTER, START, Counted, Traffic, reported
 
 Event = dict[str, Any]
 BASE = 1.1
@@ -29,7 +29,7 @@ def emit(made: Traffic) -> list[Event]:
                     "version": 1, "emitter_id": emitter, "emitter_epoch": epoch, "interval_seq": interval - first,
                     "cluster": "c1", "dc": None, "app": None, "emitted_at": START + (interval + 1) * MINUTE,
                 }  # fmt: skip
-                found = list(_counts(by_interval[emitter, interval]))
+                found = [_of_emitter(emitter, one) for one in _counts(by_interval[emitter, interval])]
                 number = 1 if lost else len(found)
                 for index, counts in enumerate(found):
                     events.append(
@@ -68,6 +68,10 @@ def _id(emitter: str, interval: int, index: int) -> Event:
     return {"audit_id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{emitter} {interval} {index}"))}
 
 
+def _of_emitter(emitter: str, counts: Event) -> Event:
+    return {name: value for name, value in counts.items() if name != "topic_id" or emitter != OLD_EMITTER}
+
+
 def _counts(counted: Iterable[Counted]) -> Iterator[Event]:
     """One event for each key, as in the schema."""
     keyed: dict[tuple[Any, ...], list[Counted]] = defaultdict(list)
@@ -75,9 +79,10 @@ def _counts(counted: Iterable[Counted]) -> Iterator[Event]:
         batch = one.batch
         keyed[one.tier, one.type, batch.topic, batch.partition, one.group or "", one.bucket].append(one)
     for key, found in sorted(keyed.items()):
-        tier, kind, topic, partition, group, bucket = key
+        tier, kind, _, partition, group, bucket = key
         yield {
-            "kind": "counts", "tier": tier, "type": kind, "topic": topic, "partition": partition,
+            "kind": "counts", "tier": tier, "type": kind, "topic": found[0].batch.name, "partition": partition,
+            "topic_id": found[0].batch.topic_id,
             "group": group or None, "bucket_start": bucket, "bucket_ms": MINUTE, "client_id": "app", "principal": None,
         } | _sums(found) | _offsets(found)  # fmt: skip
 
@@ -94,7 +99,8 @@ def _sums(found: list[Counted]) -> Event:
         "count": sum(one.batch.count for one in plain),
         "bytes": 100 * sum(one.batch.count for one in plain),
         "reject_count": sum(one.batch.count for one in found if one.kind == "reject"),
-        "large_count": 0, "segment_count": 0,
+        "large_count": sum(one.batch.large for one in plain),
+        "segment_count": sum(one.batch.segments for one in plain),
         "no_timestamp_count": sum(one.batch.count for one in plain if one.is_untimed),
         "unconfirmed_count": sum(one.batch.count for one in plain if one.kind == "unconfirmed"),
         "min_ts": min(one.time for one in found), "max_ts": max(one.time for one in found),

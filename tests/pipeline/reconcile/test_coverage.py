@@ -79,6 +79,7 @@ def test_lost_and_unaudited_offsets_are_those_of_sets(spark: SparkSession) -> No
 # Events, and what their group has lost.
 LOST: dict[str, tuple[list[Event], set[int]]] = {
     "since the group was there when it was sent": ([acked([0, 9]), read([5, 9])], set(range(5))),
+    "in the bucket in which it was first seen": ([acked([0, 9], bucket_start=minute(2)), read([5, 9])], set(range(5))),
     "before it was there": ([acked([0, 9], bucket_start=minute(0)), read([5, 9])], set()),
     "not reached yet": ([acked([0, 9]), read([0, 4])], set()),
     "reached by a commit": (

@@ -16,20 +16,26 @@ from kafka_sidecar.pipeline.reconcile.job import Job, Written
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from pipeline.conftest import in_several_partitions
 from pipeline.reconcile import truth
-from pipeline.reconcile.conftest import LIMITS, LONG_AFTER, run, table, write_files
+from pipeline.reconcile.conftest import COMPACTED, LIMITS, LONG_AFTER, run, table, write_files
 from pipeline.reconcile.emitted import disturb, emit
-from pipeline.reconcile.traffic import Traffic, reported, traffic
+from pipeline.reconcile.traffic import IDS, Traffic, reported, traffic
 
 EXACT = [
     "expected", "seen", "pending", "missing", "surplus", "failed", "rejected", "redelivered", "hidden", "aborted",
-    "unconfirmed", "no_timestamp", "settles_at", "state",
+    "unconfirmed", "no_timestamp", "large", "segments", "settles_at", "state",
 ]  # fmt: skip
 PROGRESS = ["first_delivered", "last_delivered", "last_committed", "uncommitted"]
 REAL = ["completeness", *truth.SHARES]
 
 
+def life(row: dict[str, Any]) -> str:
+    """The topic as `Batch.topic` has it."""
+    (number,) = (number for number, topic_id in IDS.items() if topic_id == row["topic_id"])
+    return f"{row['topic']}/{number}" if number else str(row["topic"])
+
+
 def by_key(rows: list[dict[str, Any]]) -> dict[truth.Key, dict[str, Any]]:
-    keyed = {(row["topic"], row["bucket_start"], row["hop"], row["group"]): row for row in rows}
+    keyed = {(life(row), row["bucket_start"], row["hop"], row["group"]): row for row in rows}
     assert len(keyed) == len(rows)
     return keyed
 
@@ -59,10 +65,12 @@ def test_a_table_of_one_run_is_the_truth(spark: SparkSession, one_run: tuple[Tra
     expected = truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
     found = by_key(table(spark, root, "reconcile"))
     compare(found, expected, corrected=False)
-    assert {row["state"] for row in expected.values()} == {"OPEN", "UNKNOWN", "FINAL"}
+    assert {row["state"] for row in expected.values()} == {"OPEN", "UNKNOWN", "FINAL", "COMPACTED"}
+    assert {"orders", "orders/2"} < {topic for (topic, _, _, _), row in expected.items() if row["state"] == "FINAL"}
+    assert min(row["large"] for row in expected.values()) == 0 < max(row["large"] for row in expected.values())
     assert {hop for _, _, hop, _ in expected} == {"produce", "deliver"}
     groups = {
-        (row["topic"], row["partition"], row["group"]): {name: row[name] for name in PROGRESS}
+        (life(row), row["partition"], row["group"]): {name: row[name] for name in PROGRESS}
         for row in table(spark, root, "groups")
     }
     assert groups == truth.groups(made)
@@ -70,7 +78,7 @@ def test_a_table_of_one_run_is_the_truth(spark: SparkSession, one_run: tuple[Tra
 
 def lost_offsets(rows: list[dict[str, Any]], finding: str) -> set[tuple[str, int, str, int]]:
     return {
-        (row["topic"], row["partition"], row["group"], offset)
+        (life(row), row["partition"], row["group"], offset)
         for row in rows
         if row["finding"] == finding
         for offset in range(row["first_offset"], row["last_offset"] + 1)
@@ -86,10 +94,12 @@ def check_losses(made: Traffic, found: list[dict[str, Any]], expected: dict[trut
             if row["state"] == state and group
             for partition, offset in row["lost"]
         }
-        for state in ("OPEN", "FINAL", "UNKNOWN")
+        for state in ("OPEN", "FINAL", "UNKNOWN", "COMPACTED")
     }
     assert lost_offsets(found, "lost") == named["FINAL"] | named["OPEN"]
     assert lost_offsets(found, "unknown") == named["UNKNOWN"]
+    assert lost_offsets(found, "compacted") == named["COMPACTED"]
+    assert named["COMPACTED"]
     assert named["FINAL"]
     assert named["FINAL"] <= made.lost
 
@@ -133,7 +143,7 @@ def test_a_job_that_watches_takes_what_comes_until_it_is_stopped(spark: SparkSes
     events = emit(made)
     written: Queue[Written] = Queue()
     write_files(tmp_path / "in", events[:100], 1)
-    job = Job(spark, Tables(spark, str(tmp_path / "out")), LIMITS, lambda: LONG_AFTER, written.put)
+    job = Job(spark, Tables(spark, str(tmp_path / "out")), LIMITS, lambda: LONG_AFTER, written.put, COMPACTED.of)
     query = job.start(from_files(spark, str(tmp_path / "in"), "json", 1), processingTime="0 seconds")
     assert written.get(timeout=300).events == 100
     write_files(tmp_path / "in", events[100:], 1)

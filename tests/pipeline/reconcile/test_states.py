@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pipeline.reconcile.conftest import run, table, write_files
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.made import counts, interval, minute
+from pipeline.reconcile.traffic import COMPACTED as COMPACTED_TOPIC
 
 
 class Life:
@@ -125,3 +126,46 @@ def test_time_alone_ends_the_wait_for_a_sidecar(spark: SparkSession, tmp_path: P
     assert life.goes_on(2.1, [*sent(0, [0, 9]), *read(0, [0, 9])])["state"] == "PROVISIONAL"
     assert life.goes_on(40, [])["state"] == "UNKNOWN"  # both sidecars are silent since then
     assert {one["cause"] for one in life.table("holes")} == {"silent"}
+
+
+def test_attempts_without_a_response_raise_no_alert(spark: SparkSession, tmp_path: Path) -> None:
+    life = Life(spark, tmp_path)
+    closed = [interval(name, 1, is_closing=True) for name in "pc"]
+    life.goes_on(5, [*sent(0, [0, 7]), *read(0, [0, 7]), *closed])
+    (produced,) = [row for row in life.table("reconcile") if row["hop"] == "produce"]
+    assert (produced["state"], produced["missing"], produced["completeness"]) == ("FINAL", 2, 0.8)
+    assert life.table("alerts") == []
+
+
+def test_what_a_group_has_not_got_of_a_compacted_topic_is_not_lost(spark: SparkSession, tmp_path: Path) -> None:
+    life = Life(spark, tmp_path)
+    about = {"topic": COMPACTED_TOPIC}
+    events = [*sent(0, [0, 9]), *read(0, [0, 3], [9, 9]), *(interval(name, 1, is_closing=True) for name in "pc")]
+    row = life.goes_on(5, [event | (about if event["kind"] == "counts" else {}) for event in events])
+    assert (row["state"], row["missing"]) == ("COMPACTED", 5)
+    (found,) = life.table("losses")
+    assert (found["finding"], found["first_offset"], found["last_offset"]) == ("compacted", 4, 8)
+    assert life.table("alerts") == []
+
+
+def test_events_without_an_id_are_of_the_topic_that_was_there_at_the_time(spark: SparkSession, tmp_path: Path) -> None:
+    life, first, second = Life(spark, tmp_path), "A" * 22, "B" * 22
+
+    def of(topic_id: str, events: list[Event]) -> list[Event]:
+        return [event | ({"topic_id": topic_id} if event["kind"] == "counts" else {}) for event in events]
+
+    # The producer's sidecar says no ids, that of the group does from its second interval on.
+    late = {"bucket_start": minute(3)}
+    again = [counts("p", 3, 0, "produce_ack", [[0, 5]], **late), interval("p", 3, 1, is_closing=True)]
+    got = counts("c", 3, 0, "fetch_delivered", [[4, 5]], group="g", **late)
+    events = [*sent(0, [0, 9]), *read(0, [0, 4]), *of(first, read(1, [5, 9])), interval("p", 1), interval("p", 2)]
+    events += [interval("c", 2), *again, *of(second, [got]), interval("c", 3, 1, is_closing=True)]
+    life.goes_on(9, events)
+    rows = {row["topic_id"]: row for row in life.table("reconcile") if row["hop"] == "deliver"}
+    assert {topic_id: (row["expected"], row["missing"], row["surplus"]) for topic_id, row in rows.items()} == {
+        first: (10, 0, 0),
+        second: (6, 4, 0),
+    }
+    assert [(row["topic_id"], row["finding"], row["last_offset"]) for row in life.table("losses")] == [
+        (second, "lost", 3)
+    ]

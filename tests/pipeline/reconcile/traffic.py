@@ -15,7 +15,12 @@ from dataclasses import dataclass, field, replace
 
 START = 1_767_225_600_000  # ms: 2026-01-01, 00:00 UTC
 MINUTE = 60_000
-TOPICS = ("orders", "payments")
+TOPICS = ("orders", "payments", "ledger")
+COMPACTED = "ledger"  # a topic from which the broker has deleted what groups have not got
+RECREATED = "orders"  # halfway through it is deleted and, when all have noticed, created again
+OLD_EMITTER = "shop-2"  # whose events have no topic ids
+PAUSE = 5  # minutes
+IDS = {"": "A" * 21 + "Q", "2": "A" * 21 + "g"}  # of the first topic of a name and of the next
 PARTITIONS = 2
 GROUPS = ("billing", "search")
 PRODUCER, OTHER_PRODUCER = "shop-1", "shop-2"
@@ -31,6 +36,24 @@ class Batch:
     first: int
     count: int
     timestamp: int | None  # ms
+
+    @property
+    def name(self) -> str:
+        """The topic's name. ``topic`` has the number of its life as well: orders, orders/2."""
+        return self.topic.partition("/")[0]
+
+    @property
+    def topic_id(self) -> str:
+        return IDS[self.topic.partition("/")[2]]
+
+    @property
+    def large(self) -> int:
+        """Large messages among the records."""
+        return self.first % 3
+
+    @property
+    def segments(self) -> int:
+        return self.large * 4
 
     @property
     def last(self) -> int:
@@ -108,12 +131,15 @@ def traffic(seed: int, minutes: int = 30) -> Traffic:
     for topic in TOPICS:
         for partition in range(PARTITIONS):
             offset = dice.randrange(1000)
+            life = topic
             for minute in range(minutes - 4):
+                if topic == RECREATED and minutes // 2 <= minute < minutes // 2 + PAUSE:
+                    life, offset = f"{topic}/2", 0
+                    continue
                 for _ in range(dice.randint(1, 3)):
-                    offset += _send(made, dice, topic, partition, offset, minute)
+                    offset += _send(made, dice, life, partition, offset, minute)
     made.lagging = {("payments", 1, "search")}
     made.counted = [one for one in made.counted if not _is_lagging(one, minutes // 3)]
-    made.lost = {one for one in made.lost if one[:3] not in made.lagging}
     made.unaudited = {one for one in made.unaudited if one[:3] not in made.lagging}
     made.killed = [Killed("search-1", minutes // 2 - 3, minutes // 2 - 1), Killed("billing-2", minutes - 8, minutes)]
     made.discarded = {(OTHER_PRODUCER, minutes // 5)}
@@ -191,7 +217,7 @@ def _read_all(made: Traffic, dice: random.Random, batch: Batch, minute: int) -> 
 def _commit_all(made: Traffic, dice: random.Random) -> None:
     """Each group commits where it is in most minutes, and sometimes more than it was sent. A sidecar counts how far
     the commits that it sees have come, so the first one that a process sees counts nothing."""
-    for topic, (group, partition) in itertools.product(TOPICS, READERS):
+    for topic, (group, partition) in itertools.product((*TOPICS, f"{RECREATED}/2"), READERS):
         mine = [
             one
             for one in made.counted

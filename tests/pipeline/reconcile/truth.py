@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.reconcile.emitted import BASE, discarded, epochs
-from pipeline.reconcile.traffic import MINUTE, START, Counted, Traffic, reported
+from pipeline.reconcile.traffic import COMPACTED, MINUTE, START, Counted, Traffic, reported
 
 Row = dict[str, Any]
-Key = tuple[str, int, str, str | None]  # topic, bucket, hop, group
+Key = tuple[str, int, str, str | None]  # topic and life, bucket, hop, group
 Offsets = dict[int, set[int]]  # by partition
 SHARES = {"p50_ms": 500, "p95_ms": 950, "p99_ms": 990, "p999_ms": 999, "max_ms": 1000}
 
@@ -27,7 +27,7 @@ class Hole:
 def holes(made: Traffic, lateness: int) -> list[Hole]:
     topics: dict[str, set[str]] = defaultdict(set)
     for one in reported(made):
-        topics[one.emitter].add(one.batch.topic)
+        topics[one.emitter].add(one.batch.name)
     found = []
     for emitter in made.emitters():
         lives = list(epochs(made, emitter))
@@ -70,6 +70,12 @@ def _untimed(found: list[Counted], tier: str) -> int:
     return sum(one.batch.count for one in mine if one.is_untimed)
 
 
+def _large(found: list[Counted], tier: str) -> Row:
+    kinds = ("count", "unconfirmed")
+    mine = [one.batch for one in found if (one.tier, one.type) == (tier, "SUCCESS") and one.kind in kinds]
+    return {"large": sum(one.large for one in mine), "segments": sum(one.segments for one in mine)}
+
+
 def _produced(bucket: int, found: list[Counted]) -> Row:
     attempted = _total(found, "produce_attempt", type_="ATTEMPT")
     rejected = _total(found, "produce_ack", "reject", "FAILURE")
@@ -82,7 +88,7 @@ def _produced(bucket: int, found: list[Counted]) -> Row:
         "expected": expected, "seen": seen, "pending": 0, "missing": max(0, expected - seen),
         "surplus": max(0, seen - expected), "failed": failed, "rejected": rejected, "redelivered": redelivered,
         "hidden": 0, "aborted": 0, "settles_at": bucket + MINUTE, "unconfirmed": unconfirmed,
-        "no_timestamp": _untimed(found, "produce_ack"),
+        "no_timestamp": _untimed(found, "produce_ack"), **_large(found, "produce_ack"),
     }  # fmt: skip
     acked = [one for one in found if one.tier == "produce_ack"]
     return row | _completeness(row) | _latency([one for one in acked if one.kind != "redelivered"])
@@ -91,7 +97,9 @@ def _produced(bucket: int, found: list[Counted]) -> Row:
 def _delivered(topic: str, bucket: int, group: str, here: list[Counted], counted: list[Counted]) -> Row | None:
     mine = [one for one in counted if one.group == group and one.batch.topic == topic]
     read = [one for one in mine if one.tier == "fetch_delivered"]
-    since = min(_reported_at(one) for one in read)
+    name = topic.partition("/")[0]
+    of_name = [one for one in counted if (one.batch.name, one.group, one.tier) == (name, group, "fetch_delivered")]
+    since = min(_reported_at(one) for one in of_name)  # also when it had another id
     reach = {partition: max(found) for partition, found in _offsets(mine).items()}
     begin = {partition: min(found) for partition, found in _offsets(read).items()}
     acked = _offsets([one for one in here if one.tier == "produce_ack" and one.has_offsets])
@@ -114,7 +122,7 @@ def _delivered(topic: str, bucket: int, group: str, here: list[Counted], counted
     row = {
         "expected": expected, "seen": seen, "pending": len(pending), "missing": missing, "failed": 0, "rejected": 0,
         "surplus": max(0, seen + missing + len(pending) - expected), "settles_at": settles, **sums,
-        "unconfirmed": unconfirmed, "no_timestamp": _untimed(now, "fetch_delivered"),
+        "unconfirmed": unconfirmed, "no_timestamp": _untimed(now, "fetch_delivered"), **_large(now, "fetch_delivered"),
     }  # fmt: skip
     return row | {"lost": lost} | _completeness(row) | _latency([one for one in now if one.kind == "count"])
 
@@ -179,9 +187,12 @@ def _latency(found: list[Counted]) -> Row:
 def _state(topic: str, bucket: int, row: Row, found: list[Hole], clock_skew: int) -> str:
     if row["settles_at"] is None:
         return "OPEN"
+    name = topic.partition("/")[0]
+    if name == COMPACTED and "lost" in row and row["missing"]:
+        return "COMPACTED"
     for hole in found:
         # A sidecar's first records of a topic may have been in its hole.
-        if topic in hole.topics or not hole.topics or ("lost" in row and row["missing"] + row["surplus"]):
+        if name in hole.topics or not hole.topics or ("lost" in row and row["missing"] + row["surplus"]):
             skew = 0 if hole.is_event_time else clock_skew
             end = bucket + MINUTE if hole.is_event_time else row["settles_at"] + skew
             if hole.first < end and hole.end > bucket - skew:

@@ -142,3 +142,13 @@ def test_the_version_is_printed() -> None:
 def test_the_version_is_an_option_too(program: list[str]) -> None:
     run = subprocess.run([*program, "--version"], capture_output=True, text=True, timeout=20)
     assert (run.returncode, run.stdout) == (0, f"kafka-sidecar {__version__} ({compiled.in_use()})\n")
+
+
+def test_output_that_cannot_be_written_is_one_line() -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        command = [sys.executable, "-m", "kafka_sidecar", "config", "schema"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "kafka-sidecar: standard output cannot be written: No space left on device\n",
+    )

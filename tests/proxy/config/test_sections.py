@@ -1,4 +1,4 @@
-"""The section of who may do what."""
+"""The section of who may do what, and what others refuse."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from pydantic import ValidationError
 from support.in_process import config
 
+from kafka_sidecar.plugins.settings import VariableText
+from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.sections import AclRule, Authorization
 
@@ -41,3 +43,35 @@ def test_nothing_is_exported_by_default() -> None:
 def test_wrong_settings_are_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises((ConfigError, ValueError)):
         config("a:1", otlp=wrong)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"secret_access_key": "x"},
+        {"AWS_SECRET_ACCESS_KEY": "x"},
+        {"aws_session_token": "x"},
+        {"account_key": "x"},
+        {"azure_storage_sas_token": "x"},
+        {"sas_key": "x"},
+        {"google_service_account_key": "{}"},
+        {"client_secret": "x"},
+        {"aws_sse_customer_key_base64": "x"},
+        {"endpoint": "https://user:pw@host"},
+    ],
+)
+def test_a_secret_of_the_object_store_in_the_file_is_an_error(options: dict[str, str]) -> None:
+    (name,) = options
+    with pytest.raises(
+        ValueError, match=f"object_store_options: {name}: a secret .*OBJECT_STORE_OPTIONS__{name.upper()}"
+    ):
+        LargeMessages.model_validate({"object_store_options": options})
+
+
+def test_options_of_the_object_store_that_are_no_secrets_are_accepted() -> None:
+    options = {"access_key_id": "AKIA", "region": "eu", "endpoint": "https://host:9000", "service_account_path": "/a"}
+    options |= {"web_identity_token_file": "/t", "google_application_credentials_path": "/c", "skip_signature": "true"}
+    secret = {"secret_access_key": VariableText("x")}  # from a variable
+    assert (
+        LargeMessages.model_validate({"object_store_options": options | secret}).object_store_options["region"] == "eu"
+    )

@@ -259,3 +259,17 @@ async def test_a_failure_without_waiters_is_not_reported_as_lost() -> None:
     await until(lambda: asyncio.all_tasks() == before)
     gc.collect()
     assert lost == []
+
+
+def test_the_last_id_of_a_name_has_no_age_and_each_id_is_reported() -> None:
+    now, reported = 1000.0, []
+    topics = TopicNameCache(Cluster().request_names, lambda: now)
+    topics.on_id = lambda *topic: reported.append(topic)
+    assert topics.last_id_of("orders") == NO_ID
+    topics.learn(metadata(12, orders=ORDERS), 0, 12)
+    now += MAX_ID_AGE_S
+    assert topics.last_id_of("orders") == ORDERS
+    topics.learn(metadata(12, orders=NO_ID), 0, 12)
+    assert topics.last_id_of("orders") == NO_ID
+    topics.learn(metadata(12, orders=BILLS), 0, 12)
+    assert reported == [(ORDERS, "orders"), (BILLS, "orders")]

@@ -165,3 +165,14 @@ def accept_all(listener: socket.socket) -> int:
         except BlockingIOError:
             return number
         number += 1
+
+
+@pytest.mark.parametrize(("before", "after"), [((-1, -1), (1, 1)), ((0, 0), (0, 0)), ((0, 4096), (1, 1))])
+def test_a_crash_leaves_no_core_dump(
+    monkeypatch: pytest.MonkeyPatch, before: tuple[int, int], after: tuple[int, int]
+) -> None:
+    limits = {resource.RLIMIT_CORE: before}
+    monkeypatch.setattr(resource, "getrlimit", limits.__getitem__)
+    monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
+    admission.forbid_core_dumps()
+    assert list(limits.values()) == [after]

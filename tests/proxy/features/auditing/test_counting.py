@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from support import oracle
 from support.auditing import Audited
 from support.commit_requests import PLAIN, THREE, commit_request
-from support.dialogue import pieces
+from support.dialogue import Dialogue, pieces
 from support.fetches import fetch_request
 from support.interception import fetch_response
-from support.produce_requests import batch
+from support.produce_requests import batch, produce_request, produce_response
 
 from kafka_sidecar.audit.contract import SEVERAL_GROUPS
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.features.auditing import counting as module
 from kafka_sidecar.proxy.features.auditing.counting import (
     KEPT_S,
@@ -203,3 +205,37 @@ def test_a_frame_that_is_too_long_is_empty() -> None:
     for _ in range(3):
         assert pieces.add(bytes(MAX_FRAME_BYTES // 2), 0, MAX_FRAME_BYTES // 2, False) is None
     assert pieces.add(b"end", 0, 3, True) == (b"", 0, 0)
+
+
+def test_what_is_done_by_name_is_counted_under_the_id_that_the_name_has_now() -> None:
+    ids = {"orders": b"1" * 16}
+    found = Audited(id_of=lambda name: ids.get(name, NO_ID))
+    topics: list[Any] = []
+    found.calls.produced = lambda client, topic, partition, batch: topics.append(topic)  # type: ignore[method-assign]
+    other = found.another()
+
+    def send(dialogue: Dialogue) -> bytes:
+        sent = produce_request(9, {"orders": {0: batch("a")}})
+        dialogue.client(sent).broker(produce_response(9, {"orders": {0: 7}}))
+        topic_id: bytes = topics[-1].topic_id
+        return topic_id
+
+    assert [send(found.dialogue), send(other)] == [b"1" * 16] * 2
+    found.counting.topics.learn(b"1" * 16, "orders")
+    generation = found.counting.topics.generation
+    assert send(found.dialogue) == b"1" * 16
+    found.counting.topics.learn(b"2" * 16, "orders")
+    found.counting.topics.learn(b"3" * 16, "payments")
+    assert found.counting.topics.generation == generation + 1
+    assert [send(found.dialogue), send(other)] == [b"2" * 16] * 2
+
+
+def test_what_is_done_by_id_is_counted_under_that_id() -> None:
+    found = Audited()
+    topics: list[Any] = []
+    found.counting.call("Fetch", b"1" * 16, topics.append)
+    (requested,) = found.requested
+    found.dialogue.topics.remember([(b"1" * 16, "orders")])
+    requested[1]()
+    found.counting.call("Fetch", b"1" * 16, topics.append)
+    assert [(topic, topic.topic_id) for topic in topics] == [("orders", b"1" * 16)] * 2

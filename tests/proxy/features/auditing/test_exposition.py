@@ -10,7 +10,7 @@ from support.in_process import config
 from kafka_sidecar.audit.events import Interval
 from kafka_sidecar.proxy.features.auditing.audit import Audit, collect
 
-NAMES: Any = SimpleNamespace(name_of=None)
+NAMES: Any = SimpleNamespace(name_of=None, last_id_of=None)
 
 
 def read(audit: Audit) -> dict[str, Any]:
