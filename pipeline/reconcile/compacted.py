@@ -10,13 +10,13 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.brokers import REACH_S, admin_of, reason
+from kafka_sidecar.plugins.patterns import matcher
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,8 @@ class CompactedTopics:
     def of(self, topics: Collection[ClusterTopic]) -> set[ClusterTopic]:
         """Those of these topics that are compacted."""
         self._learn({topic for _, topic in topics})
-        named = {one for one in topics if any(fnmatchcase(one[1], pattern) for pattern in self.patterns)}
+        is_named = matcher(self.patterns)
+        named = {one for one in topics if is_named(one[1])}
         return named | self._known.intersection(topics)
 
     def _learn(self, names: set[str]) -> None:

@@ -22,7 +22,7 @@ try:
 except ImportError:  # an extra
     jsonschema_rs = None  # type: ignore[assignment]
 
-NOT_INSTALLED = "JSON Schema is not installed; install kafka-sidecar[schemas]"
+NOT_INSTALLED = "JSON Schema is not installed; in a clone, pip install '.[schemas]'"
 MAX_TEXT = 1 << 20  # bytes of a document
 MAX_SCHEMA_DEPTH = 200  # levels
 # What a keyword's own limit is called by the library; none of them comes from a record.

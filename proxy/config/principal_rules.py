@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+UNKNOWN_LOGIN = "Unknown:login"  # who has logged in with a name that only the broker knows
 _PART = r"(?:\\.|[^\\/])*"
 _RULE = re.compile(rf"(DEFAULT)|RULE:({_PART})/({_PART})/([LU]?)")
 _ANY = rf"(DEFAULT|RULE:{_PART}/{_PART}/[LU]?)"

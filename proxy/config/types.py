@@ -14,6 +14,7 @@ from pydantic.json_schema import WithJsonSchema
 from kafka_sidecar.codec import topic_names
 from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.plugins.units import seconds
+from kafka_sidecar.proxy.config.principal_rules import UNKNOWN_LOGIN
 
 MAX_PORT = 65535
 
@@ -137,7 +138,6 @@ Addresses = Annotated[
 ]
 # What can match a name, with `*` and `?` as in `plugins.patterns`.
 _TOPIC_PATTERN = r"(\*+|\**([a-zA-Z0-9._?-]\**){1,249})"
-UNKNOWN_LOGIN = "Unknown:login"  # who has logged in with a name that only the broker knows
 _PRINCIPAL_PATTERN = reduce(lambda rest, letter: rf"([{letter}?]{rest}|\*[\s\S]*)", reversed("User:"), r"[\s\S]*")
 TopicPattern = Annotated[
     str, Field(min_length=1), AfterValidator(_check_topic_pattern), WithJsonSchema(_matches(_TOPIC_PATTERN))

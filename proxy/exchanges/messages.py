@@ -28,7 +28,7 @@ from kafka_sidecar.codec.message import Message, Struct, counter
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
 from kafka_sidecar.plugins.effects import Steps, Work
-from kafka_sidecar.proxy.config.types import UNKNOWN_LOGIN
+from kafka_sidecar.proxy.config.principal_rules import UNKNOWN_LOGIN
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_INLINE_ELEMENTS, Limits, offload
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,

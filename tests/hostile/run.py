@@ -31,6 +31,7 @@ from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.honest import Waits
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
 from hostile.segments import SEGMENTS
+from hostile.sessions import SESSIONS
 from hostile.unknown import UNKNOWN
 from hostile.watch import Watch
 
@@ -200,7 +201,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *UNKNOWN):
+            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

@@ -18,6 +18,7 @@ from hostile.attacks import ATTACKS, Attack, Security
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER
 from hostile.run import CONFIG, LISTENERS, create_topics, place_of
 from hostile.segments import SEGMENTS
+from hostile.sessions import SESSIONS
 from hostile.watch import Watch
 from integration.scenarios.target import eventually
 
@@ -33,15 +34,17 @@ MAX_LOG_KB = 1000.0
 MAX_MORE_FILES = 4  # than before the attack: the sidecar's own connections to brokers
 SHORT = tuple(attack for attack in LOGINS if attack.name.startswith(("31", "35", "37", "39")))
 SHORT_SEGMENTS = tuple(attack for attack in SEGMENTS if attack.name.startswith(("52", "57", "58")))
+SHORT_SESSIONS = tuple(attack for attack in SESSIONS if attack.name.startswith(("61", "65")))
 SHORT_APIS = tuple(attack for attack in APIS if attack.name.startswith(("44", "49")))
 LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS),
-        *(one for one in SEGMENTS if one not in SHORT_SEGMENTS))  # fmt: skip
+        *(one for one in SEGMENTS if one not in SHORT_SEGMENTS),
+        *(one for one in SESSIONS if one not in SHORT_SESSIONS))  # fmt: skip
 # Each third attack of the table with every change, all of them where there is time.
-QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS, *SHORT_SEGMENTS)
+QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS)
 ROWS = (
     *(
         pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow)
-        for one in (*ATTACKS, *SHORT, *SHORT_APIS, *SHORT_SEGMENTS)
+        for one in (*ATTACKS, *SHORT, *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS)
     ),
     *(pytest.param(one, marks=pytest.mark.matrix) for one in LONG),
 )

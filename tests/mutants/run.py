@@ -1,4 +1,4 @@
-"""Are faults in large messages found? `make mutations`: tests that must fail with each of them, and pass without."""
+"""Are faults in large messages and rules found? `make mutations`: tests that must fail with each, and pass without."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from queue import SimpleQueue
 from mutants.copies import Copy, Mutant
 from mutants.large_message_stages import MUTANTS as OF_STAGES
 from mutants.large_messages import MUTANTS as OF_LIBRARY
+from mutants.who_may import MUTANTS as OF_WHO_MAY
 
 COPIES = 2  # at once
-MUTANTS = OF_LIBRARY + OF_STAGES
+MUTANTS = OF_LIBRARY + OF_STAGES + OF_WHO_MAY
 
 
 def main() -> int:
@@ -43,7 +44,7 @@ def main() -> int:
                     survived += 1
                     print(f"NOT FOUND in {mutant.path}: {mutant.about}", *passed, sep="\n    ")
     found = len(mutants) - survived
-    print(f"{found} of {len(mutants)} faults in large messages found, {time.monotonic() - began:.0f} s")
+    print(f"{found} of {len(mutants)} faults found, {time.monotonic() - began:.0f} s")
     return 1 if survived else 0
 
 

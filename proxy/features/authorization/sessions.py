@@ -116,8 +116,6 @@ class CheckFetchRun(CheckRun):
         frame = yield from request.frame()
         client, terms = self._client, _terms(self._rules, self._client)
         seen = glance_fetch(frame, 0, len(frame), self._version) if self._version >= OLDEST else None
-        if seen is not None:
-            yield from resolve([topic for topic in seen.topics if isinstance(topic, bytes)], self._rules.name_of)
         if seen is not None and self._stage.allows(client, seen):
             answer, session_id, epoch = None, seen.session_id, seen.session_epoch
         else:

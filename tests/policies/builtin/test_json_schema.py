@@ -123,5 +123,5 @@ def test_a_pattern_takes_linear_time() -> None:
 
 def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch, schema: str) -> None:
     monkeypatch.setattr("kafka_sidecar.policies.schemas.json_schema.jsonschema_rs", None)
-    with pytest.raises(ValueError, match=r"install kafka-sidecar\[schemas\]"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[schemas\]'"):
         PolicyCatalog({"it": PolicySettings("json_schema", settings={"file": schema})})

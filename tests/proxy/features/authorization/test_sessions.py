@@ -26,7 +26,7 @@ SESSION_NOT_FOUND, SHARE_SESSION_NOT_FOUND, UNKNOWN_TOPIC_ID = 70, 122, 100
 ALICE: dict[str, Any] = {"principals": ["User:alice"], "topics": ["open"], "groups": ["open"]}
 RULES = {"default": "deny", "rules": [ALICE]}
 REVOKED = {"default": "deny", "rules": [{**ALICE, "topics": ["other"]}]}
-IDS_OF: dict[str, bytes] = {**IDS, "other": b"t" * 16}
+IDS_OF: dict[str, bytes] = {**IDS, "other": b"t" * 16, "who": b"w" * 16}
 
 
 def topics(version: int, names: Iterable[str], partitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ class Talk(Dialogue):
 
 
 def named(features: Features) -> Features:
-    features.site.topics.remember((topic_id, name) for name, topic_id in IDS_OF.items())
+    features.site.topics.remember((topic_id, name) for name, topic_id in IDS_OF.items() if name != "who")
     return features
 
 
@@ -209,6 +209,18 @@ def test_a_request_in_pieces_is_checked_as_a_whole_one(version: int) -> None:
     assert talk.to_broker == b""
     _, response = oracle.read_response(ApiKey.FETCH, version, talk.to_client)
     assert int(response.error_code) == SESSION_NOT_FOUND
+
+
+@pytest.mark.parametrize("version", range(FIRST_WITH_IDS, 19))
+def test_a_topic_whose_id_is_not_known_is_none_that_may_be_read(version: int) -> None:
+    talk = Talk(with_rules({"rules": [{"topics": ["*"]}]}), version)
+    asked = fetch(version, 1, 0, -1, "who")
+    talk.client(asked)
+    assert talk.to_broker == b""
+    assert talk.needs == [TopicNames((IDS_OF["who"],))]
+    talk.meet()
+    _, response = oracle.read_response(ApiKey.FETCH, version, talk.to_client)
+    assert int(response.responses[0].partitions[0].error_code) == UNKNOWN_TOPIC_ID
 
 
 # Share sessions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 from collections.abc import Callable
 
 import pytest
@@ -74,6 +76,32 @@ def test_the_example_of_the_rfc_is_reproduced() -> None:
     with pytest.raises(StopIteration) as done:
         steps.send(b"c=biws,r=%s,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=" % nonce)
     assert done.value.value.token == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+@pytest.mark.parametrize(
+    ("binding", "nonce", "is_accepted"),
+    [
+        (b"biws", b"abcdef", True),
+        (b"eSws", b"abcdef", False),  # y,,
+        (b"cD10bHMtdW5pcXVlLCw=", b"abcdef", False),  # p=tls-unique,,
+        (b"biws", b"abc", False),
+        (b"biws", b"abcdeg", False),
+        (b"biws", b"abcdefg", False),
+    ],
+)
+def test_the_last_message_repeats_binding_and_nonce_though_its_proof_is_right(
+    binding: bytes, nonce: bytes, is_accepted: bool
+) -> None:
+    steps = verify_scram("SCRAM-SHA-256", USERS, "def")
+    next(steps)
+    challenge = steps.send(b"n,,n=a=3Dl=2Cice,r=abc")
+    fields = scram.parse_fields(challenge)
+    keys = scram.derive_keys("sha256", b"hush", scram.from_base64(fields["s"]), int(fields["i"]))
+    final = b"c=%s,r=%s" % (binding, nonce)
+    signature = hmac.digest(keys.stored_key, b"n=a=3Dl=2Cice,r=abc,%s,%s" % (challenge, final), "sha256")
+    proof = base64.b64encode(scram.xor(keys.client_key, signature))
+    with pytest.raises(StopIteration if is_accepted else RejectedError):
+        steps.send(b"%s,p=%s" % (final, proof))
 
 
 def test_plain_is_verified_with_the_keys_of_scram() -> None:

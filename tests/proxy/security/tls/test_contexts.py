@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.certificates import authority
+from cryptography.hazmat.primitives.serialization import Encoding
+from harness.certificates import Authority, authority
 
 from kafka_sidecar.proxy.config.tls import BrokerTls, ClientTls
 from kafka_sidecar.proxy.security.tls.contexts import (
@@ -20,6 +21,10 @@ from kafka_sidecar.proxy.security.tls.contexts import (
 from kafka_sidecar.proxy.security.tls.stores import StoreError
 
 CA = authority()
+
+
+def der(one: Authority) -> bytes:
+    return one.certificate.public_bytes(Encoding.DER)
 
 
 def brokers(**settings: Any) -> ssl.SSLContext:
@@ -35,6 +40,22 @@ def test_connections_to_brokers_verify_certificate_and_host() -> None:
     context = brokers()
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_the_authorities_of_the_system_are_not_trusted_beside_those_that_are_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public = tmp_path / "public"
+    public.mkdir()
+    other = Authority("any public authority")
+    monkeypatch.setenv("SSL_CERT_FILE", str(other.write(public)))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+
+    def trusted(**settings: Any) -> set[bytes]:
+        return set(brokers(**settings).get_ca_certs(binary_form=True))
+
+    assert trusted() == {der(other)}
+    assert trusted(ca=str(CA.write(tmp_path))) == {der(CA)}
 
 
 @pytest.mark.parametrize("off", ["", False])

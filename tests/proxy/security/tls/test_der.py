@@ -71,6 +71,10 @@ NAMES = {
         "MBcxFTATBgNVBAMMDHRhYgloZXJlCm5ldw==",
         "CN=tab\there\nnew",
     ),
+    "NUL": (
+        "MBMxETAPBgNVBAMMCGFwcABwcm9k",
+        "CN=app\\00prod",
+    ),
     "empty": (
         "MAA=",
         "",
