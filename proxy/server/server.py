@@ -106,6 +106,8 @@ class Server:
         self.features = Features(config, metrics, self.topics, self._cluster, self._performer, access)
         metrics.features.append(self._tls_metrics)
         self._client_logins = open_client_logins(config, lambda *asked: own_versions(self._cluster.offered, *asked))
+        if self._client_logins is not None:
+            metrics.features.append(self._client_logins.families)
         self._routes = self._open_routes()
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
         self._handshakes = Paced(STARTED_PER_TURN)

@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMess
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.security.sasl.client_logins import family_of_reloads
 from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
@@ -44,6 +45,7 @@ def all_metrics(*own: Metric) -> Metrics:
         lambda: of_audit(_audit()),
         lambda: Supervisor.families(_supervisor()),
         lambda: families_of_tls([_side("client"), _side("admin")], NOW),
+        lambda: [family_of_reloads({"users": 1, "token_keys": 0})],
     ]
     return metrics
 
