@@ -102,7 +102,7 @@ def explain(
     admin: AdminUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print why a batch was rejected, or what a client was denied, by its id."""
+    """Print why something was rejected or denied."""
     found = ask(admin, f"/rejections/{quote(rejection_id, safe='')}")
     if as_json:
         typer.echo(json.dumps(found, indent=2))

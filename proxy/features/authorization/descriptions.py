@@ -128,7 +128,7 @@ class DescribedTopicsRun(MessageRun):
         return self._rules.check(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)
 
     def _hides(self, name: str) -> bool:
-        """Whether the client may not see a topic; it is denied one that it has named, and not told of others."""
+        """Whether the client may not see a topic; it is denied one that it has named, and not shown others."""
         if self._rules.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal):
             return False
         if self._names_ids and (why := self._check(name)) is not None:
