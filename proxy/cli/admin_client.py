@@ -154,7 +154,7 @@ def explain(
     ca: Ca = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print why a batch was rejected, or what a client was denied, by its id."""
+    """Print why something was rejected or denied."""
     found = ask(AdminPort(admin, token_file, ca), f"/rejections/{quote(rejection_id, safe='')}")
     if as_json:
         typer.echo(json.dumps(found, indent=2))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.sections import Section
@@ -21,6 +21,10 @@ LI_NAMES: Mapping[str, str] = {
     "enable_auto_tick": "enable.auto.tick",
     "auditor_bucket_ms": "auditor.bucket.ms",
 }
+
+
+# YAML reads a bare off as false.
+Access = Annotated[Literal["off", "denied", "all"], BeforeValidator(lambda one: "off" if one is False else one)]
 
 
 class Audit(Section):
@@ -52,6 +56,10 @@ class Audit(Section):
     """Application, for events."""
     topic: TopicName | None = None
     """The topic to which events are sent."""
+    access: Access = "off"
+    """Whether events say who was `denied` something by rules, or `all` that rules decide. They need `access_topic`."""
+    access_topic: TopicName | None = None
+    """The topic to which these events are sent, created as the audit topic is."""
     partitions: Replicas = -1
     """Number of partitions with which that topic is created; -1: the cluster's default."""
     replication_factor: Replicas = -1
@@ -74,6 +82,14 @@ class Audit(Section):
         if twice := [f"{li_name} is the same setting as {name}" for li_name, name in renamed.items() if name in values]:
             raise ValueError(f"{twice[0]}; remove one of them")
         return {renamed.get(key, key): value for key, value in values.items()}
+
+    @model_validator(mode="after")
+    def _check_access(self) -> Audit:
+        if self.access != "off" and self.access_topic is None:
+            raise ValueError(f"access is {self.access}: set access_topic, the topic to which these events are sent")
+        if self.access_topic is not None and self.access_topic == self.topic:
+            raise ValueError("access_topic is the same as topic: name another one, these events have another schema")
+        return self
 
     @property
     def type(self) -> str | None:

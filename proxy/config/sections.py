@@ -108,7 +108,7 @@ class Log(Section):
     format: Literal["auto", "json", "text"] = "auto"
     """JSON lines, or text for people. Auto: text if standard output is a terminal."""
     max_rate: int = Field(default=100, ge=1)
-    """Lines a second, on average, errors not counted."""
+    """Lines a second, on average; errors have a limit of their own, for each place in the code."""
 
 
 class Policy(Section):

@@ -48,6 +48,11 @@ class Row:
     module: str  # has `feature`, which makes it at a site
     is_wanted: Callable[[Config, Config], bool]  # by the configuration of the start and the current one
     checks: bool = True  # its `from_config` finds mistakes in a configuration
+    part: str = ""  # of its folder, where that has two features
+
+    @property
+    def name(self) -> str:
+        return self.part or self.folder
 
 
 # In D8's order.
@@ -61,6 +66,7 @@ FEATURES = (
     Row("interception", "interception", lambda start, now: bool(now.interceptors)),
     Row("large_messages", "large_messages", lambda start, now: now.large_messages.is_enabled),
     Row("auditing", "audit", lambda start, now: start.audit.type is not None),
+    Row("auditing", "access", lambda start, now: start.audit.access != "off", checks=False, part="access"),
 )  # fmt: skip
 
 
@@ -106,7 +112,7 @@ class Features:
         access: BrokerAccess,
     ) -> None:  # fmt: skip
         self.site = Site(config, topics, cluster, performer, access, metrics.denied)
-        self.made: dict[str, Feature] = {}  # by folder
+        self.made: dict[str, Feature] = {}  # by the names of rows
         self.is_applied = False
         self.applied = config  # as it is since the last reload
         self._exchanges: Mapping[int, Exchanges] = {}
@@ -120,9 +126,9 @@ class Features:
         made = dict(self.made)
         try:
             for row in FEATURES:
-                if row.folder not in made and row.is_wanted(self.site.config, config):
-                    made[row.folder] = _module(row, row.module).feature(self.site)
-            uses = [made[row.folder].load(config) for row in FEATURES if row.folder in made]
+                if row.name not in made and row.is_wanted(self.site.config, config):
+                    made[row.name] = _module(row, row.module).feature(self.site)
+            uses = [made[row.name].load(config) for row in FEATURES if row.name in made]
         except ConfigError as error:
             raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
         self.made = made
@@ -167,7 +173,7 @@ class Features:
         return next((tap for tap in taps if tap is not None), None)
 
     def _in_order(self) -> list[Feature]:
-        return [self.made[row.folder] for row in FEATURES if row.folder in self.made]
+        return [self.made[row.name] for row in FEATURES if row.name in self.made]
 
     def _families(self) -> Iterable[Family]:
         yield from self.site.performer.threads.families()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
@@ -45,13 +46,26 @@ class TopicPolicies(Protocol):
     def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None: ...
 
 
+def _ignore(key: int, found: Sequence[tuple[str, str, str]], is_allowed: bool, client: Client) -> None:
+    """Nobody wants to know what rules decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What is called with what rules decide: an API, operation, type and name of resources, whether they are allowed,
+    and whose request it was. In any thread."""
+
+    report: Callable[[int, Sequence[tuple[str, str, str]], bool, Client], None] = _ignore
+    wants_allowed: bool = False
+
+
 def _accept(text: str) -> None:
     """No policy is known that could be wrong."""
 
 
 @dataclass(slots=True)
 class Site:
-    """The sidecar, as its features see it. The last two are how one gives another what neither imports."""
+    """The sidecar, as its features see it. The last three are how one gives another what neither imports."""
 
     config: Config  # as it was at the start
     topics: TopicNameCache
@@ -59,6 +73,7 @@ class Site:
     performer: Performer
     access: BrokerAccess  # of the features' own clients
     denied: Counter[tuple[str, str, str]]  # resources, by API, operation and type
+    decided: Decided = Decided()
     policies: TopicPolicies | None = None
     check_policy: Callable[[str], None] = _accept  # raises ValueError
 

@@ -111,6 +111,8 @@ class Server:
         self._watchdog = Watchdog(self._performer.threads, metrics.record_loop_delay)
         metrics.features += [self._tls_metrics, self._watchdog.families]
         self._client_logins = open_client_logins(config, lambda *asked: own_versions(self._cluster.offered, *asked))
+        if self._client_logins is not None:
+            metrics.features.append(self._client_logins.families)
         self._routes = self._open_routes()
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
         self._handshakes = Paced(STARTED_PER_TURN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from fnmatch import fnmatchcase  # noqa: TID251 - the judge
+from fnmatch import fnmatchcase  # noqa: TID251 - the reference
 
 import pytest
 from hypothesis import given

@@ -10,12 +10,14 @@ from typing import Any
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
+from kafka_sidecar.proxy.features.auditing.access import AccessAudit
 from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.security.sasl.client_logins import family_of_reloads
 from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
@@ -42,8 +44,10 @@ def all_metrics(*own: Metric) -> Metrics:
         rate.families,
         lambda: TopicConfigs.families(_topic_configs()),
         lambda: of_audit(_audit()),
+        lambda: AccessAudit.families(_access()),
         lambda: Supervisor.families(_supervisor()),
         lambda: families_of_tls([_side("client"), _side("admin")], NOW),
+        lambda: [family_of_reloads({"users": 1, "token_keys": 0})],
     ]
     return metrics
 
@@ -132,6 +136,11 @@ def _audit() -> Any:
         sender=SimpleNamespace(sent=57, failures=58, in_flight=59, too_large=60),
         counting=SimpleNamespace(stats=stats),
     )
+
+
+def _access() -> Any:
+    events = SimpleNamespace(discarded={"too_many": 65}, bytes=66)
+    return SimpleNamespace(events=events, sender=SimpleNamespace(sent=67, failures=68, too_large=69))
 
 
 def _supervisor() -> Any:

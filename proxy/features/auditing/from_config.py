@@ -42,14 +42,19 @@ def emitter_id(config: Config) -> str:
 
 
 def writer(config: Config, access: BrokerAccess) -> Callable[[], Writer]:
-    """What makes the writer of the audit topic; aiokafka is imported by the first event."""
+    """What makes the writer of the audit topic."""
+    assert config.audit.topic is not None  # see _open
+    return topic_writer(config, config.audit.topic, access)
+
+
+def topic_writer(config: Config, name: str, access: BrokerAccess) -> Callable[[], Writer]:
+    """What makes the writer of a topic; aiokafka is imported by the first event."""
 
     def make() -> Writer:
         from kafka_sidecar.proxy.features.auditing.kafka_topic import AuditTopic, KafkaTopic
 
         audit = config.audit
-        assert audit.topic is not None  # see _open
-        topic = AuditTopic(audit.topic, audit.partitions, audit.replication_factor, audit.topic_configs)
+        topic = AuditTopic(name, audit.partitions, audit.replication_factor, audit.topic_configs)
         return KafkaTopic(config.bootstrap_servers, topic, access)
 
     return make

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from kafka_sidecar.audit.outbox import Outbox, Pending
+from kafka_sidecar.audit.outbox import Pending
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.security.private_files import replace_file
 
@@ -41,10 +41,16 @@ class Writer(Protocol):
     async def stop(self) -> None: ...
 
 
+class Events(Protocol):
+    """What is to be sent."""
+
+    def take(self, max_events: int, max_bytes: int) -> list[Pending]: ...
+
+
 class Sender:
     """One task that sends. It ends with `finish`."""
 
-    def __init__(self, outbox: Outbox, writer: Callable[[], Writer]) -> None:
+    def __init__(self, outbox: Events, writer: Callable[[], Writer]) -> None:
         self._outbox = outbox
         self._make_writer = writer
         self._writer: Writer | None = None

@@ -131,7 +131,7 @@ class AuthorizationFeature(Feature):
     def __init__(self, site: Site) -> None:
         self._site = site
         self._current: Authorization | None = None
-        self.denials = Denials(site.denied, time.time)
+        self.denials = Denials(site.denied, time.time, site)
 
     def load(self, config: Config) -> Callable[[], None]:
         return partial(self._apply, config.authorization)

@@ -52,7 +52,7 @@ class Sight(Protocol):
     """Whether a client is allowed to see something."""
 
     def __call__(self, need: Need) -> bool:
-        """Of a list of all: what it may not see is left out, and that is no denial."""
+        """Of a list of all: what it may not see is omitted, and that is no denial."""
         ...
 
     def asked(self, need: Need) -> bool:

@@ -62,6 +62,22 @@ class Rules:
         why = self.explain(key, need, principal)
         return Denied(ERRORS[need.resource], why, need) if why is not None else None
 
+    def allow_all(self, key: int, needs: Sequence[Need], client: Client) -> bool:
+        """Whether a client is allowed all of this."""
+        are_allowed = all(self.allows(key, need, client.principal) for need in needs)
+        if are_allowed and self.denials.wants_allowed:
+            self.allowed(key, needs, client)
+        return are_allowed
+
+    def allowed(self, key: int, needs: Iterable[Need | None], client: Client) -> None:
+        """A request may go on with these; called where somebody wants to know."""
+        named = (self._named(need) for need in needs if need is not None)
+        self.denials.allow(key, (need for need in named if need is not None), client)
+
+    def _named(self, need: Need) -> Need | None:
+        name = self.name_of(need.name) if isinstance(need.name, bytes) else need.name
+        return need._replace(name=name) if name is not None else None
+
     def allows(self, key: int, need: Need, principal: str | None) -> bool:
         """Whether a client is allowed this."""
         name = self.name_of(need.name) if isinstance(need.name, bytes) else need.name
@@ -109,19 +125,26 @@ class CheckRun(MessageRun):
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         api, rules = self._api, self._rules
+        watches = rules.denials.wants_allowed
         if api.unless is not None and rules.allows(self._key, api.unless, self._client.principal):
+            if watches:
+                rules.allowed(self._key, [api.unless], self._client)
             return None
         message = self._request = (yield from request.read(api.request)) if api.request is not None else None
         if (why := (yield from offload(partial(self._refusal, message), request.elements))) is not None:
             rules.denials.record(self._key, [why], self._client)
             return api.refusal(message, why)
         self._shown = api.shown
+        if watches:
+            rules.allowed(self._key, api.needs(message), self._client)
         if (elements := api.elements) is None or message is None:
             return None
         ids = yield from offload(partial(_topic_ids, elements, message), request.elements)
         yield from resolve(ids, rules.name_of)
         decided = yield from offload(partial(self._decide, elements, message), request.elements)
         rules.denials.record(self._key, decided.denied, self._client)
+        if watches and (kept := [one for some in decided.kept.values() for one in some]):
+            rules.allowed(self._key, (elements.need_of(one, message) for one in kept), self._client)
         if decided.results and not any(decided.kept.values()):
             return api.with_results(decided.results)
         if decided.results:
@@ -198,11 +221,10 @@ class CheckProduce:
 
     def allows(self, client: Client, transactional_id: str | None, topics: Sequence[str | bytes]) -> bool:
         """As `exchanges.limits.Guard`."""
-        rules, principal = self._rules, client.principal
         needs = [on_topic(Operation.WRITE, topic) for topic in topics]
         if transactional_id is not None:
             needs.append(on_transaction(Operation.WRITE, transactional_id))
-        return all(rules.allows(ApiKey.PRODUCE, need, principal) for need in needs)
+        return self._rules.allow_all(ApiKey.PRODUCE, needs, client)
 
     def start(self, client: Client, version: int) -> CheckProduceRun:
         return CheckProduceRun(self._rules, client)

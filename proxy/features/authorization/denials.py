@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from secrets import token_hex
+from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, Rejection
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
+from kafka_sidecar.proxy.features.feature import Decided
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
@@ -54,15 +56,21 @@ class Denial:
     client_software: str | None
 
 
-Access = Callable[[int, Need, bool, Client], None]  # API, what was decided about, whether it was allowed, whose request
+class Decides(Protocol):
+    """As `feature.Site`."""
+
+    @property
+    def decided(self) -> Decided: ...
 
 
 class Denials:
     """All denials of one process."""
 
-    def __init__(self, counts: Counter[tuple[str, str, str]], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, counts: Counter[tuple[str, str, str]], clock: Callable[[], float], site: Decides | None = None
+    ) -> None:
         self.prefix = token_hex(3)
-        self.report: Access | None = None  # besides
+        self._site = site
         self._counts = counts  # by API, operation and type of resource
         self._clock = clock
         self._numbers = count(1)
@@ -78,9 +86,18 @@ class Denials:
             self._store(APIS[key].name, one, client)
         if len(denied) > MAX_NAMED:
             self._lines.hold(len(denied) - MAX_NAMED)
-        if (report := self.report) is not None:
-            for one in denied:
-                report(key, one.need, False, client)
+        if denied and self._site is not None:
+            self._site.decided.report(key, [_what(one.need) for one in denied], False, client)
+
+    @property
+    def wants_allowed(self) -> bool:
+        """Whether `allow` is to be called."""
+        return self._site is not None and self._site.decided.wants_allowed
+
+    def allow(self, key: int, needs: Iterable[Need], client: Client) -> None:
+        """Parts of a request that are allowed. The needs have names, no ids. Called in any thread."""
+        if self._site is not None:
+            self._site.decided.report(key, [_what(one) for one in needs], True, client)
 
     def _store(self, api: str, one: Denied, client: Client) -> None:
         who, name, now = _cut(client.principal or ANONYMOUS), _cut(str(one.need.name)), self._clock()
@@ -105,6 +122,10 @@ class Denials:
     def newest(self, number: int = MAX_RECENT) -> Iterable[Denial]:
         """The last ones, newest first."""
         return islice(reversed(self._recent.values()), number)
+
+
+def _what(need: Need) -> tuple[str, str, str]:
+    return str(need.operation), str(need.resource), str(need.name)
 
 
 def _log(denial: Denial, suppressed: int) -> None:

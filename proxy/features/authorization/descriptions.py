@@ -35,7 +35,7 @@ from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_FRAME, offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
-from kafka_sidecar.proxy.features.authorization.checked_apis import on_group, on_topic
+from kafka_sidecar.proxy.features.authorization.checked_apis import Need, on_group, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import Rules
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -80,6 +80,9 @@ class DescribedTopicsRun(MessageRun):
         self._names_ids = any(not topic.name for topic in topics)
         kept, denied = yield from offload(partial(self._kept, topics), request.elements)
         self._rules.denials.record(ApiKey.METADATA, denied, self._client)
+        if self._rules.denials.wants_allowed:
+            allowed = (on_topic(Operation.DESCRIBE, topic.name) for topic in kept if topic.name)
+            self._rules.allowed(ApiKey.METADATA, allowed, self._client)
         if self._denied:
             self._named_bytes = request.size
             if not kept and not self._version:  # where no topics stand for all
@@ -128,7 +131,7 @@ class DescribedTopicsRun(MessageRun):
         return self._rules.check(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)
 
     def _hides(self, name: str) -> bool:
-        """Whether the client may not see a topic; it is denied one that it has named, and not told of others."""
+        """Whether the client may not see a topic; it is denied one that it has named, and not shown others."""
         if self._rules.allows(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal):
             return False
         if self._names_ids and (why := self._check(name)) is not None:
@@ -182,6 +185,8 @@ class DescribedOffsetsRun(MessageRun):
             yield from resolve((yield from offload(partial(_topic_ids, groups), request.elements)), self._rules.name_of)
         kept = yield from offload(partial(self._kept, groups), request.elements)
         self._rules.denials.record(ApiKey.OFFSET_FETCH, self._denied.why, self._client)
+        if self._rules.denials.wants_allowed:
+            self._rules.allowed(ApiKey.OFFSET_FETCH, _needs(kept), self._client)
         if not kept:
             return self._rejection(groups)
         if self._denied:
@@ -245,6 +250,13 @@ class DescribedOffsetsRun(MessageRun):
         return replace_fields(
             offset_fetch.OffsetFetchResponse(), topics=tuple(_reject(topic, why, self._version) for topic in topics)
         )
+
+
+def _needs(groups: Iterable[Any]) -> Iterable[Need]:
+    """Those of groups and topics that are asked for."""
+    for group in groups:
+        yield on_group(Operation.DESCRIBE, group.group_id)
+        yield from (on_topic(Operation.DESCRIBE, _key(topic)) for topic in group.topics or ())
 
 
 def _topic_ids(groups: Iterable[Any]) -> list[bytes]:

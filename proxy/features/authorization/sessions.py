@@ -91,8 +91,7 @@ class CheckFetch(Check):
 
     def allows(self, client: Client, seen: FetchGlance) -> bool:
         """Whether all topics of a request may be read."""
-        rules, principal = self._rules, client.principal
-        return all(rules.allows(self._key, on_topic(Operation.READ, topic), principal) for topic in seen.topics)
+        return self._rules.allow_all(self._key, [on_topic(Operation.READ, topic) for topic in seen.topics], client)
 
 
 class CheckFetchRun(CheckRun):

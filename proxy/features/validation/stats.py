@@ -162,25 +162,30 @@ class ValidationStats:
         self.rejections[key] += count
 
     def _log(self, batch: RejectedBatch) -> None:
-        message = "records rejected" if batch.mode == "enforce" else "records would be rejected"
-        if (suppressed := self._lines.due((message, batch.topic, batch.policy, batch.reason))) is not None:
-            log.warning(
-                message,
-                extra={
-                    "rejection": batch.id,
-                    "topic": batch.topic,
-                    "partition": batch.partition,
-                    "mode": batch.mode,
-                    "policy": batch.policy,
-                    "reason": batch.reason,
-                    "detail": batch.message,
-                    "index": batch.index,
-                    "rejected_records": batch.rejected_records,
-                    "session": batch.origin.sender.session,
-                    "client_id": batch.origin.sender.client_id,
-                    "suppressed": suppressed,
-                },
-            )
+        kind = ("records rejected", batch.topic, batch.policy, batch.reason, batch.mode)
+        if (suppressed := self._lines.due(kind)) is None:
+            return
+        if batch.mode == "enforce":
+            log.warning("records rejected", extra=_keys(batch, suppressed))
+        else:
+            log.warning("records would be rejected", extra=_keys(batch, suppressed))
+
+
+def _keys(batch: RejectedBatch, suppressed: int) -> dict[str, object]:
+    return {
+        "rejection": batch.id,
+        "topic": batch.topic,
+        "partition": batch.partition,
+        "mode": batch.mode,
+        "policy": batch.policy,
+        "reason": batch.reason,
+        "detail": batch.message,
+        "index": batch.index,
+        "rejected_records": batch.rejected_records,
+        "session": batch.origin.sender.session,
+        "client_id": batch.origin.sender.client_id,
+        "suppressed": suppressed,
+    }
 
 
 def _mode(enforced: bool) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.users import Users, UsersError, read_users
 from kafka_sidecar.proxy.security.sasl.verification import Verification, is_known, oauthbearer, plain, scram
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.telemetry.metrics import Family, gauge
 
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.security.sasl.jwt_tokens import TokenVerifier
@@ -55,6 +56,7 @@ class ClientLogins:
         self._seen = state_of(sasl.users_file) if sasl.users_file is not None else None
         self._users: Users = read_users(sasl.users_file) if sasl.users_file is not None else {}
         self._known = KnownPasswords()
+        self._users_apply = True  # those that are in the file now
         self._tokens = _open_tokens(sasl) if "OAUTHBEARER" in sasl.mechanisms else None
         self._mechanisms: Mapping[str, Callable[[], Verification]] = {
             name: partial(self._verification, name) for name in sasl.mechanisms
@@ -80,11 +82,29 @@ class ClientLogins:
         if (seen := state_of(self._file)) != self._seen and seen is not None:
             self._seen = seen
             try:
+                self._users_apply = False
                 self._users = read_users(self._file)
+                self._users_apply = True
                 log.info("users applied", extra={"detail": str(self._file)})
             except UsersError as error:
                 log.error("users rejected, the previous ones stay applied", extra={"detail": str(error)})
         return self._users
+
+    def families(self) -> Iterable[Family]:
+        """Whether what clients are verified with is what the operator has written last; its file is looked at."""
+        sources = {}
+        if self._file is not None:
+            self._current_users()
+            sources["users"] = int(self._users_apply)
+        if self._tokens is not None:
+            sources["token_keys"] = int(self._tokens.keys_apply())
+        yield family_of_reloads(sources)
+
+
+def family_of_reloads(sources: Mapping[str, int]) -> Family:
+    """The metric of users and keys, by where they are from."""
+    about = "1 if the users or keys that are there now apply, 0 if changed ones were rejected"
+    return gauge("client_logins_last_reload_successful", about, sources, "source")
 
 
 def _open_tokens(sasl: ClientSasl) -> TokenVerifier:

@@ -72,12 +72,21 @@ class FileKeys:
         self._path = path
         self._seen = state_of(path)
         self._keys = self._read()
+        self._is_current = True
+
+    @property
+    def are_current(self) -> bool:
+        """Whether the keys that are in the file now apply."""
+        self.current()
+        return self._is_current
 
     def current(self) -> tuple[Key, ...]:
         if (seen := state_of(self._path)) != self._seen and seen is not None:
             self._seen = seen
+            self._is_current = False
             try:
                 self._keys = self._read()
+                self._is_current = True
                 log.info("token keys applied", extra={"detail": str(self._path)})
             except KeysError as error:
                 log.error("token keys rejected, the previous ones stay applied", extra={"detail": str(error)})
@@ -110,6 +119,7 @@ class EndpointKeys:
         self._fetch = fetch or fetch_keys
         self._now = now
         self._keys: tuple[Key, ...] = ()
+        self.are_current = True  # whether the endpoint has responded with usable ones, the last time
         self._asked_at = float("-inf")
         self._turn = asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None  # in the background
@@ -137,7 +147,9 @@ class EndpointKeys:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
                     self._keys = parse_keys(await asyncio.to_thread(self._fetch, self._url), self._url)
+                self.are_current = True
             except (KeysError, OSError, HTTPException) as error:
+                self.are_current = False
                 log.error("token keys not refreshed, the previous ones stay applied", extra={"detail": _text(error)})
 
 

@@ -19,6 +19,9 @@ UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, RecursionError, OverflowErr
 class Keys(Protocol):
     """With which tokens are signed."""
 
+    @property
+    def are_current(self) -> bool: ...
+
     def current(self) -> Sequence[Key]: ...
 
     def is_due(self, key_id: str | None) -> bool: ...
@@ -53,6 +56,10 @@ class TokenVerifier:
         except (*UNREADABLE, RejectedError):
             return False
         return self._keys.is_due(key_id)
+
+    def keys_apply(self) -> bool:
+        """Whether the keys that its source has now are used."""
+        return self._keys.are_current
 
     async def refresh(self) -> None:
         await self._keys.refresh()

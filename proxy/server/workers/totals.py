@@ -14,6 +14,7 @@ from kafka_sidecar.proxy.telemetry.metrics import PREFIX
 KEPT = frozenset({"counter", "histogram", "summary"})
 # Gauges whose sum means nothing. All others are numbers or bytes of something that each worker has for itself.
 NOT_SUMS: Mapping[str, Callable[[Iterable[float]], float]] = {
+    PREFIX + "client_logins_last_reload_successful": min,
     PREFIX + "cluster_reached": min,
     PREFIX + "config_last_reload_successful": min,
     PREFIX + "config_last_reload_success_timestamp_seconds": min,

@@ -162,7 +162,8 @@ LIMIT_PANELS = Section("Limits", (
     lines("Wait for a thread, p99", "s", (quantile(0.99, "thread_wait_seconds", "instance"), "{{instance}}")),
     lines("Open files", "percentunit", (own("process_open_fds / process_max_fds"), "{{instance}}"),
         about="Share of the limit."),
-    lines("Denied to clients", "cps", (rate("denials_total", "api_key"), "{{api_key}}")),
+    lines("Denied to clients", "cps", (rate("denials_total", "api_key, operation, resource_type"),
+        "{{api_key}}: {{operation}}, {{resource_type}}")),
     lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),
 ))  # fmt: skip
 
@@ -177,6 +178,12 @@ AUDIT = Section("Audit", (
         (rate("audit_uncounted_total", "api_key, reason"), "{{api_key}}: {{reason}}"),
         (rate("audit_unnamed_batches_total"), "batches of unknown topic ids"), width=12),
     lines("Intervals", "cps", (rate("audit_intervals_total", "instance"), "{{instance}}"), width=12),
+    lines("Access events", "cps",
+        (rate("access_events_sent_total"), "sent"),
+        (rate("access_events_discarded_total", "reason"), "discarded: {{reason}}"),
+        (rate("access_send_failures_total"), "attempts that failed"), width=12),
+    lines("Bytes of access events that wait", "bytes", (total("access_buffered_bytes", "instance"), "{{instance}}"),
+        width=12),
 ))  # fmt: skip
 
 CONFIGURATION = Section("Configuration", (
@@ -202,6 +209,8 @@ SECURITY = Section("TLS and SASL", (
         (chosen("tls_certificate_expiry_seconds"), "{{side}}, {{setting}}, {{instance}}"), width=12),
     lines("Last reload of certificates succeeded", "bool",
         (chosen("tls_last_reload_successful"), "{{side}}, {{instance}}"), width=12),
+    lines("Last reload of users and token keys succeeded", "bool",
+        (chosen("client_logins_last_reload_successful"), "{{source}}, {{instance}}"), width=12),
     lines("Logins", "cps",
         (rate("client_logins_total", "result"), "of clients: {{result}}"),
         (rate("broker_logins_total", "result"), "at brokers: {{result}}"), width=12),

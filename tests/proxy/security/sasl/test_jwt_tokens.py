@@ -27,6 +27,10 @@ class Fixed:
         self._keys = keys
         self.refreshed = 0
 
+    @property
+    def are_current(self) -> bool:
+        return True
+
     def current(self) -> Sequence[Key]:
         return self._keys
 
