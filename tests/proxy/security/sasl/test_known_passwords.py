@@ -8,7 +8,7 @@ import pytest
 
 from kafka_sidecar.proxy.security.sasl import verification
 from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
-from kafka_sidecar.proxy.security.sasl.users import create_verifier
+from kafka_sidecar.proxy.security.sasl.users import create_verifier, knows
 from kafka_sidecar.proxy.security.sasl.verification import RejectedError, is_known, plain
 
 MECHANISM = "SCRAM-SHA-256"
@@ -30,7 +30,6 @@ def log_in(token: bytes, known: KnownPasswords) -> bool:
 
 def test_a_password_is_computed_with_once(monkeypatch: pytest.MonkeyPatch) -> None:
     known, computed = KnownPasswords(), list[str]()
-    knows = verification.knows
     monkeypatch.setattr(
         verification,
         "knows",
