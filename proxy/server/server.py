@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -66,7 +67,7 @@ Record = Callable[[Recorded], None]
 METADATA_RECEIVED = "received"
 LOG_EVERY_S = 10.0  # one line of a kind
 ENDS_PER_TURN = 100  # of connections, that are logged in one turn of the event loop: each takes some 40 us
-NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle"})  # logged as info, others as warning
+NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle", "max_age"})  # logged as info
 
 
 class Server:
@@ -164,7 +165,12 @@ class Server:
             spawn(self.tls.watch(), "watch certificates"),
             spawn(
                 Sweep(
-                    self.connections, self.memory, self._performer.threads, limits.max_idle, limits.frame_timeout
+                    self.connections,
+                    self.memory,
+                    self._performer.threads,
+                    limits.max_idle,
+                    limits.frame_timeout,
+                    limits.max_age or math.inf,
                 ).run(),
                 "sweep connections",
             ),

@@ -42,7 +42,7 @@ def test_a_password_is_computed_with_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    "token", [b"\0alice\0wrong", b"\0bob\0hush", b"\0nobody\0hush", b"bob\0alice\0hush", b"", b"\xff\0a\0b"]
+    "token", [b"\0alice\0wrong", b"\0bob\0hush", b"\0unknown\0hush", b"bob\0alice\0hush", b"", b"\xff\0a\0b"]
 )
 def test_no_other_password_is_right_for_that(token: bytes) -> None:
     known = KnownPasswords()
