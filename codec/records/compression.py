@@ -159,7 +159,7 @@ def _begins_member(data: memoryview, at: int) -> bool:
 
 
 def _after_zero(data: memoryview, at: int) -> int:
-    """Where a text ends that begins there; behind all data if it does not."""
+    """Where a text ends that begins there; after all data if it does not."""
     for start in range(at, len(data), GZIP_CHUNK):
         if (found := bytes(data[start : start + GZIP_CHUNK]).find(0)) >= 0:
             return start + found + 1

@@ -67,6 +67,8 @@ class Connections(Section):
     """End, as after SIGTERM, once clients have been connected and none is for this long. Default: never."""
     frame_timeout: Duration = duration_field("30s", gt=0)
     """Time limit for the next byte of a request or response that has begun."""
+    max_age: Duration | None = Field(default=None, gt=0)
+    """An older connection is ended between two requests, so that clients spread over gateways. Default: never."""
     max_buffered: Size | None = Field(default=None, ge=1 << 20)
     """Maximum of all requests and responses that are buffered whole, together. Kafka: `queued.max.request.bytes`.
     Default: `256MiB`, or half of what the container's memory limit leaves if that is less."""

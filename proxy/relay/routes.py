@@ -5,6 +5,7 @@ The table is the sidecar's whole view of the protocol: a pair without a row is n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
@@ -22,6 +23,7 @@ from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 # that is another one answers REBOOTSTRAP_REQUIRED. Relayed through a port of ours, that error would be ours.
 NEWEST_API_VERSIONS = 4
 
+MAX_LOGIN_BYTES = 512 << 10  # of a SASL request, its length not counted: Kafka's sasl.server.max.receive.size
 EPOCH = Struct(">i")
 
 # Versions that stay hidden although their headers could be relayed.
@@ -86,7 +88,7 @@ class Route:
     counts: ApiCounts
     is_produce: bool = False  # its acks say whether there is an answer
     introduces: bool = False  # says who the client is
-    is_login: bool = False
+    max_bytes: int = sys.maxsize  # of a request
     answer: Callable[[int], bytes] | None = None  # answered here: correlation id -> frame
     rewrite: Rewrite | None = None
     exchange: Begin | None = None
@@ -149,7 +151,7 @@ class Routes:
             self._metrics.api(key, APIS[key].name),
             is_produce=key == ApiKey.PRODUCE,
             introduces=key == ApiKey.API_VERSIONS,
-            is_login=key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+            max_bytes=MAX_LOGIN_BYTES if key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE) else sys.maxsize,
             answer=answer,
             rewrite=None if answer else self._rewrite(key, version),
             exchange=None if answer else self._exchange(key, version),

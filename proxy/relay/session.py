@@ -39,7 +39,6 @@ REQUEST = Struct(">iIi")
 # Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
 MAX_QUEUED_LOCAL_BYTES = 4 << 20
 MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
-MAX_LOGIN_BYTES = 512 << 10  # of a SASL request: Kafka's sasl.server.max.receive.size
 STATUS_END = RESPONSE.size + MAX_STATUS_BYTES
 STOPPED = CodecError("the client's requests are read no more")
 
@@ -258,7 +257,7 @@ class Session(Identity):
     def _begin_request(self, data: bytes, at: int) -> int:
         length, key_version, correlation_id = REQUEST.unpack_from(data, at)
         route = self.routes.get(key_version)
-        if route is None or not MIN_REQUEST_BYTES <= length <= (MAX_LOGIN_BYTES if route.is_login else self._max_frame):
+        if route is None or not MIN_REQUEST_BYTES <= length <= self._max_frame or length > route.max_bytes:
             route = self._unusual_request(data[at:], length, key_version)
         size: int = length + 4
         waits: int | bytes | None = correlation_id  # or our own response; None: there is none
@@ -433,8 +432,8 @@ class Session(Identity):
             raise RouteError("not_kafka", sentence)
         check_length(length, self._max_frame)
         route = self.routes.get(key_version) or self.routes.add(key_version)
-        if length > MAX_LOGIN_BYTES and route.is_login:
-            detail = f"a {route.counts.name} request of {length} bytes, more than brokers take ({MAX_LOGIN_BYTES})"
+        if length > route.max_bytes:
+            detail = f"a {route.counts.name} request of {length} bytes, more than brokers take ({route.max_bytes})"
             raise RouteError("frame_too_large", detail)
         return route
 

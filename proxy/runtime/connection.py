@@ -229,6 +229,11 @@ class Connection:
     def broker_is_paused(self) -> bool:
         return self.broker is not None and self.broker.is_paused
 
+    @property
+    def is_dialling(self) -> bool:
+        """Whether the client has sent something, and no broker is connected yet."""
+        return bool(self._early)
+
     def client_came(self, peer: tuple[object, ...] | None) -> None:
         """``peer``: the client's address."""
         self._peer = peer

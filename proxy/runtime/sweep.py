@@ -1,4 +1,4 @@
-"""Ends connections: every two seconds those that are idle or stuck; at the end of a drain each between two requests.
+"""Ends connections: every two seconds those that are idle, stuck or too old; at the end of a drain all of them.
 
 Connections count bytes; whatever takes longer than the counts stay the same is found here, at no cost to a read. The
 sweep also returns memory to the system.
@@ -7,14 +7,16 @@ sweep also returns memory to the system.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
 from kafka_sidecar.proxy.runtime.program import release_unused_memory
+from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.threads import Threads
 
 FINISH_INTERVAL_S = 0.01  # until a connection that could not be ended is looked at again
@@ -22,6 +24,8 @@ FINISH_INTERVAL_S = 0.01  # until a connection that could not be ended is looked
 
 INTERVAL_S = 2.0
 PER_TURN = 500  # connections, before others have a turn of the event loop
+JITTER, GOLDEN_RATIO = 0.2, 0.618034
+AGED_PATIENCE_S = 10.0  # in which a moment without requests is waited for
 FINISH_S = 10.0  # how long a client that sends no more may wait for responses
 SLOW_S = 4.0  # over which it is measured how fast a client reads
 MIN_RATE = 64 << 10  # bytes a second that a client must read while others wait for the memory that it holds
@@ -38,6 +42,7 @@ class Sweep:
         threads: Threads,
         max_idle_s: float,
         frame_timeout_s: float,
+        max_age_s: float = math.inf,
     ) -> None:
         self._connections = connections
         self._memory = memory
@@ -45,6 +50,8 @@ class Sweep:
         self._ended = (0, 0)  # pieces of work, as of the last two sweeps
         self._max_idle_s = max_idle_s
         self._frame_timeout_s = frame_timeout_s
+        self._max_age_s = max_age_s
+        self._aged: set[Connection] = set()  # those that are being ended for it
         self._slow_readers = SlowReaders(memory)
 
     async def run(self) -> None:
@@ -60,6 +67,7 @@ class Sweep:
                     connection.end(closing)
             if (slowest := self._slow_readers.slowest(self._connections, now)) is not None:
                 slowest.end(now)
+            self._end_aged(now)
             self._release()
 
     def overdue(self, connection: Connection, now: float) -> Closing | None:
@@ -81,6 +89,17 @@ class Sweep:
             return Closing("idle", f"no byte was sent for {self._max_idle_s:g} s")
         return None
 
+    def _end_aged(self, now: float) -> None:
+        """End those that are too old, each at a moment without requests; not all of them at once."""
+        if self._max_age_s == math.inf:
+            return
+        self._aged.intersection_update(self._connections)
+        due = {one for one in self._connections if now - one.began >= self._max_age_s * _share(one.number)} - self._aged
+        if due:
+            self._aged |= due
+            closing = Closing("max_age", f"the connection is older than connections.max_age ({self._max_age_s:g} s)")
+            spawn(finish_connections(self._connections, closing, AGED_PATIENCE_S, due), "end aged connections")
+
     def _release(self) -> None:
         """Return what was buffered, and what threads have inflated: by the second sweep nothing refers to it."""
         memory, ended, (earlier, last) = self._memory, self._threads.ended, self._ended
@@ -88,6 +107,11 @@ class Sweep:
             memory.peak = memory.spent
             release_unused_memory()
         self._ended = last, ended
+
+
+def _share(number: int) -> float:
+    """Of the maximum age, for one connection: clients that have connected together come back one after the other."""
+    return 1 - JITTER * (number * GOLDEN_RATIO % 1)
 
 
 class SlowReader(NamedTuple):
@@ -131,13 +155,15 @@ class SlowReaders:
         return min(slow, key=lambda one: one.rate(now))
 
 
-async def finish_connections(connections: Collection[Connection], closing: Closing, patience_s: float) -> None:
-    """Let each of these connections end; ``connections`` loses those that have.
+async def finish_connections(
+    connections: Collection[Connection], closing: Closing, patience_s: float, some: Iterable[Connection] | None = None
+) -> None:
+    """Let each of these connections end, or ``some`` of them; ``connections`` loses those that have.
 
     For ``patience_s`` each is ended at a moment without requests, at which no client loses anything. After that those
     that are never without are read no more: a request that is on its way fails at a client that does not retry.
     """
-    unfinished, patient_until = set(connections), time.monotonic() + patience_s
+    unfinished, patient_until = set(connections if some is None else some), time.monotonic() + patience_s
     while unfinished:
         is_patient = time.monotonic() < patient_until
         unfinished = {one for one in unfinished.intersection(connections) if not finish(one, closing, is_patient)}
@@ -151,6 +177,8 @@ def finish(connection: Connection, closing: Closing, is_patient: bool) -> bool:
     the connection when it is closed, and the client could lose the responses.
     """
     session = connection.session
+    if connection.is_dialling and is_patient:
+        return False
     if connection.to_broker is None or not (session.awaits_responses or any(session.incomplete)):
         connection.end(closing)
     elif is_patient or session.incomplete[0]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -69,7 +70,7 @@ METADATA_RECEIVED = "received"
 METADATA_LINE_S = 60.0  # between two lines about metadata requests that fail; longer than that is an error
 LOG_EVERY_S = 10.0  # one line of a kind
 ENDS_PER_TURN = 100  # of connections, that are logged in one turn of the event loop: each takes some 40 us
-NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle"})  # logged as info, others as warning
+NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle", "max_age"})  # logged as info
 
 
 class Server:
@@ -181,7 +182,12 @@ class Server:
             spawn(self.tls.watch(), "watch certificates"),
             spawn(
                 Sweep(
-                    self.connections, self.memory, self._performer.threads, limits.max_idle, limits.frame_timeout
+                    self.connections,
+                    self.memory,
+                    self._performer.threads,
+                    limits.max_idle,
+                    limits.frame_timeout,
+                    limits.max_age or math.inf,
                 ).run(),
                 "sweep connections",
             ),

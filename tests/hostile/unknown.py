@@ -1,4 +1,4 @@
-"""Attacks of clients that nobody knows yet: names of topics, connections to the admin port, logins."""
+"""Attacks of clients that are not known yet: names of topics, connections to the admin port, logins."""
 
 from __future__ import annotations
 

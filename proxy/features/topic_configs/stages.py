@@ -3,8 +3,8 @@ sidecar's own configs.
 
 They are removed from a request, and stored once the broker has accepted the rest. A topic of which only own configs are
 set still goes to the broker, with nothing to change: so the broker decides who may alter it and whether it exists. If
-it answers with an error, nothing is stored. Values are judged once it has agreed to alter their topics: it is asked
-first, with `validate_only`, so nobody has a policy looked up or compiled for a topic that he may not alter.
+it answers with an error, nothing is stored. Values are validated once it has agreed to alter their topics: it is asked
+first, with `validate_only`, so no client has a policy looked up or compiled for a topic that it may not alter.
 
 Own configs appear among those that the broker describes of a topic, and are forgotten with it: a topic that is created
 again has another id, for which nothing is set.
@@ -98,7 +98,7 @@ class AlterConfigsRun(MessageRun):
         for resource in self._resources:
             rest.append(self._take_own(resource, times[api.identify(resource)] == 1))
             yield TURN
-        yield from self._judge(request, message, rest)
+        yield from self._validate(request, message, rest)
         kept = tuple(resource for resource in rest if api.identify(resource) not in self._rejections)
         if self._rejections and not kept:
             results = tuple(api.reject(one, self._rejections[api.identify(one)]) for one in self._resources)
@@ -150,7 +150,7 @@ class AlterConfigsRun(MessageRun):
             resource, configs=tuple(config for config in resource.configs if not api.is_own(own, config))
         )
 
-    def _judge(self, request: OpenMessage, message: Message, rest: Iterable[Any]) -> Steps[None]:
+    def _validate(self, request: OpenMessage, message: Message, rest: Iterable[Any]) -> Steps[None]:
         """Reject the changes that the broker would reject, and of the others those whose values are invalid."""
         api, version = self._api, self._version
         new = {of for of, change in self._changes.items() if any(value is not None for value in change.values.values())}
@@ -163,12 +163,12 @@ class AlterConfigsRun(MessageRun):
         opened = yield from offload(partial(decode_response, api.response, answer, version), request.elements)
         results = {api.identify(result): result for result in getattr(opened.message, api.results)}
         for identity in new:
-            if (rejection := self._judged(results.get(identity), self._changes[identity])) is not None:
+            if (rejection := self._rejection_of(results.get(identity), self._changes[identity])) is not None:
                 self._rejections[identity] = rejection
                 del self._changes[identity]
             yield TURN
 
-    def _judged(self, result: Any | None, change: Change) -> Rejection | None:
+    def _rejection_of(self, result: Any | None, change: Change) -> Rejection | None:
         if result is None:
             return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker has not answered for this topic")
         if result.error_code != ErrorCode.NONE:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from support import oracle
 from support.dialogue import request
-from support.fake_broker import FakeBroker, Request, hang_up, named, stall
+from support.fake_broker import FakeBroker, Request, after, hang_up, named, stall
 from support.in_process import connected, port_of, serving, until
 from support.produce_requests import batch, produce_request
 
@@ -22,6 +23,7 @@ from kafka_sidecar.proxy.runtime.sweep import (
     SLOW_S,
     SlowReaders,
     Sweep,
+    _share,
     finish,
     finish_connections,
 )
@@ -139,6 +141,39 @@ async def test_the_sweep_ends_what_is_overdue(monkeypatch: pytest.MonkeyPatch) -
             assert await idle.rest() == b""
             assert await stuck.rest() == b""
         await until(lambda: server.metrics.disconnects == {"idle": 1, "frame_timeout": 1})
+
+
+async def test_an_old_connection_ends_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_module, "INTERVAL_S", 0.01)
+    async with FakeBroker() as broker, serving(broker, connections={"max_age": "200ms"}) as server:
+        broker.answers[ApiKey.HEARTBEAT] = after(0.5, named)
+        async with connected(port_of(server)) as client, connected(port_of(server)) as idle:
+            client.send(HEARTBEAT)
+            assert await idle.rest() == b""
+            assert b"node 1" in await client.rest()
+        await until(lambda: server.metrics.disconnects == {"max_age": 2})
+
+
+async def test_an_old_connection_that_is_never_without_requests_is_read_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweep_module, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(sweep_module, "AGED_PATIENCE_S", 0.1)
+    async with FakeBroker() as broker, serving(broker, connections={"max_age": "50ms"}) as server:
+        broker.answers[ApiKey.HEARTBEAT] = after(0.02, named)
+        async with connected(port_of(server)) as client:
+            client.send(HEARTBEAT * 100)
+            answered = await client.rest()
+        await until(lambda: server.metrics.disconnects == {"max_age": 1})
+        read = sum(one.key == ApiKey.HEARTBEAT for one in broker.requests)
+        assert answered.count(b"node 1") == read > 0
+
+
+def test_connections_of_one_moment_do_not_end_in_one_moment() -> None:
+    shares = sorted(_share(number) for number in range(1, 101))
+    assert 0.8 <= shares[0] < 0.81
+    assert 0.99 < shares[-1] <= 1
+    assert max(later - sooner for sooner, later in pairwise(shares)) < 0.01
 
 
 async def test_a_client_that_sends_no_more_waits_for_its_responses_a_limited_time(

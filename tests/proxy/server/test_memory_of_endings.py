@@ -92,7 +92,7 @@ def fetched(records: bytes) -> bytes:
 
 @dataclass
 class Place:
-    """A sidecar, the broker behind it, and what a test may change of both."""
+    """A sidecar, its broker, and what a test may change of both."""
 
     server: Server
     broker: FakeBroker
@@ -138,7 +138,7 @@ async def client_leaves_slices(place: Place) -> None:
 
 
 def left(make: Callable[[], bytes], arrived: Callable[[Place], object]) -> Play:
-    """The client goes, without a word, once the request has come as far as that."""
+    """The client goes, once the request has come as far as that."""
 
     async def play(place: Place) -> None:
         async with place.client() as client:

@@ -154,19 +154,19 @@ ASKS: dict[int, Any] = {
 
 
 @pytest.mark.parametrize("key", ASKS)
-async def test_a_policy_is_not_judged_for_a_client_that_may_not_alter_the_topic(cluster: Cluster, key: int) -> None:
+async def test_a_policy_is_not_validated_for_a_client_that_may_not_alter_the_topic(cluster: Cluster, key: int) -> None:
     version, request, denied = ASKS[key]
-    judged: list[str] = []
+    checked: list[str] = []
     async with cluster.sidecar() as configs:
-        configs.own = own_configs(judged.append)
+        configs.own = own_configs(checked.append)
         result = await send(configs, key, version, request, denied)
         array = result.response.topics if key == CREATE else result.response.responses
         assert [one.error_code.value for one in array] == [DENIED]
-        assert (result.request, judged) == (None, [])
+        assert (result.request, checked) == (None, [])
         await send(
             configs, key, version, request, create_response("orders") if key == CREATE else alter_response("orders")
         )
-        assert judged == ["bad"]
+        assert checked == ["bad"]
 
 
 async def test_the_broker_is_asked_about_topics_that_get_a_policy_and_no_others(cluster: Cluster) -> None:
