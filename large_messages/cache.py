@@ -20,6 +20,7 @@ from kafka_sidecar.large_messages.assembly import Assembly
 from kafka_sidecar.large_messages.segment import Segment
 
 ENTRY_BYTES = 400  # of the objects of an entry, roughly
+MAX_SEGMENTS = 10_000  # so few that a full collection of garbage, which nothing interrupts, takes milliseconds
 MAX_PARTITIONS = 10_000
 MAX_POINTS = 16  # of a partition: about as many as it has groups
 
@@ -72,7 +73,7 @@ class SegmentCache:
         return found
 
     def _evict(self) -> None:
-        while self.bytes > self._limit:
+        while self.bytes > self._limit or len(self._segments) > MAX_SEGMENTS:
             _, old = self._segments.popitem(last=False)
             self._release(old)
 

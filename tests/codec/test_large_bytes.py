@@ -61,7 +61,7 @@ def test_an_object_is_gathered_only_when_all_of_it_has_come() -> None:
 
 def test_other_threads_run_while_megabytes_are_joined() -> None:
     parts, before = [bytes(32 << 20)] * 2, sys.getswitchinterval()
-    sys.setswitchinterval(100.0)  # nobody gets a turn who is not let
+    sys.setswitchinterval(100.0)  # a thread runs only if another one releases the interpreter
     try:
         assert any(runs_during_a_join(parts) for _ in range(20))
     finally:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_sidecar.large_messages import cache as module
 from kafka_sidecar.large_messages.assembly import Assembly
 from kafka_sidecar.large_messages.cache import ENTRY_BYTES, Place, SegmentCache, Unfinished
 from kafka_sidecar.large_messages.segment import Segment
@@ -123,3 +125,13 @@ def test_a_newer_assembly_of_the_same_message_replaces_the_older_one() -> None:
     unfinished.put(FIRST, newer)
     assert unfinished.bytes == 200
     assert unfinished.take(FIRST) is newer
+
+
+def test_of_tiny_segments_there_are_not_so_many_that_collecting_garbage_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_SEGMENTS", 3)
+    cache = SegmentCache(1 << 30)
+    for offset in range(5):
+        cache.put(place(offset), segment(offset, 1))
+    assert [cache.get(place(offset)) is not None for offset in range(5)] == [False, False, True, True, True]

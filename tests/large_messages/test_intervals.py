@@ -263,7 +263,7 @@ def test_partitions_beyond_the_limit_are_forgotten() -> None:
 
 
 def test_a_message_that_is_given_up_holds_no_commit_and_its_slices_are_not_deleted() -> None:
-    """Somebody else may have written the record that was to complete it."""
+    """Another client may have written the record that was to complete it."""
     intervals = Intervals()
     for offset in (1, 2):
         intervals.see_slice("orders", 0, b"one", offset)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.crc_parts import joined
 from kafka_sidecar.codec.envelope import decode_response, encode_request
@@ -34,7 +36,6 @@ from kafka_sidecar.codec.messages.list_offsets import (
 )
 from kafka_sidecar.codec.visibility import SHOWN, all_visible, offsets_of
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.large_messages.assembly import checksum_after
 from kafka_sidecar.large_messages.back_pointers import BackPointers
 from kafka_sidecar.large_messages.classify import Part
 from kafka_sidecar.large_messages.intervals import Intervals
@@ -374,6 +375,6 @@ def _parts(at_broker: PartitionLog, data: bytes | memoryview) -> tuple[int, list
 
 def _seen(part: Part) -> _SeenPart:
     one = part.segment
-    seen = _Seen(part.offset, len(one.payload), checksum_after(0, one.payload, one.crc))
+    seen = _Seen(part.offset, len(one.payload), crc32c(one.payload) if one.crc is None else one.crc)
     key = one.message_id, one.count, one.size
     return _SeenPart(key, one.number, part.may_complete, part.is_carrier, part.pointers, seen)
