@@ -64,6 +64,7 @@ FRONT_DOORS = {
         "splitting",
     },
     "plugins": {
+        "calls",
         "class_path",
         "effects",
         "hooks",
