@@ -1,7 +1,7 @@
 """How long plug-ins take for a record, as measured: how many records fit into a turn of the event loop.
 
-A plug-in that is not ours is on probation first: it is called in threads, where one that blocks keeps nobody else
-waiting.
+A plug-in that is not ours is on probation first: it is called in threads, where one that blocks keeps no other
+client waiting.
 """
 
 from __future__ import annotations

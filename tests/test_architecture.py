@@ -65,6 +65,7 @@ FRONT_DOORS = {
         "splitting",
     },
     "plugins": {
+        "calls",
         "class_path",
         "effects",
         "hooks",

@@ -97,7 +97,7 @@ def _remedy(url: str, reason: object) -> str:
 
 
 def _trusting(ca: Path, url: str) -> SSLContext:
-    """The certificate on loopback need not name it: nobody else listens there for whom the CA would vouch."""
+    """The certificate on loopback need not name it: no other program there has one of that CA."""
     import ssl
 
     try:

@@ -17,6 +17,7 @@ from kafka_sidecar.proxy.features.compose import find_mistakes
 from kafka_sidecar.proxy.runtime.program import share_arena
 from kafka_sidecar.proxy.security.start_checks import find_doubts
 
+log = logging.getLogger("kafka_sidecar")
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML file; docs/reference/configuration.md")]
 BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
 Listen = Annotated[str | None, typer.Option(help="Address for clients: host:port.")]
@@ -74,7 +75,7 @@ def run(
         rate = configure(settings.log.level, settings.log.max_rate, wanted=settings.log.format)
         warn_if_too_large(settings.connections.max_buffered, settings.process_count)
         for doubt in find_doubts(settings):
-            logging.getLogger("kafka_sidecar").warning("configuration doubtful", extra={"detail": doubt})
+            log.warning("configuration doubtful", extra={"detail": doubt})
         if settings.worker_count == 1:
             from kafka_sidecar.proxy.server.process import serve
 

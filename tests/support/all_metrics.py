@@ -15,8 +15,9 @@ from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
-from kafka_sidecar.proxy.features.validation.stats import ValidationStats
+from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.runtime.watchdog import Watchdog
 from kafka_sidecar.proxy.security.sasl.client_logins import family_of_reloads
 from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
@@ -36,8 +37,14 @@ def all_metrics(*own: Metric) -> Metrics:
     threads.waits_s = 0.25
     threads.time_limits["validation", "work"] = next(number)
     rate.total = next(number)
+    watchdog = Watchdog(threads, lambda seconds: None)
+    watchdog.stops["policy json"] = next(number)
+    calls = Histogram()
+    calls.add(100, next(number))
     metrics.features += [
         _validation(number).families,
+        lambda: [durations_of({"json": calls})],
+        watchdog.families,
         _interception(number, own).families,
         _large_messages(number).families,
         threads.families,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.features.validation.rejections import (
@@ -17,7 +18,7 @@ from kafka_sidecar.proxy.features.validation.rejections import (
     RejectedBatch,
 )
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
-from kafka_sidecar.proxy.telemetry.metrics import Family, counter
+from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, histogram
 
 log = logging.getLogger(__name__)
 
@@ -186,6 +187,12 @@ def _keys(batch: RejectedBatch, suppressed: int) -> dict[str, object]:
         "client_id": batch.origin.sender.client_id,
         "suppressed": suppressed,
     }
+
+
+def durations_of(calls: Mapping[str, Histogram]) -> Family:
+    """The metric of the time that policies take, by their names."""
+    taken = {name: Durations(tuple(map(int, one.counts)), one.total_us / 1e6) for name, one in calls.items()}
+    return histogram("policy_call_seconds", "Time that a policy takes for a batch", taken, "policy")
 
 
 def _mode(enforced: bool) -> str:

@@ -23,11 +23,11 @@ from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPol
 from kafka_sidecar.proxy.features.validation.from_config import rules
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
-from kafka_sidecar.proxy.features.validation.stats import ValidationStats
+from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, histogram
+from kafka_sidecar.proxy.telemetry.metrics import Family
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
 log = logging.getLogger(__name__)
@@ -92,11 +92,7 @@ class Validator(Stage, Feature):
 
     def families(self) -> Iterable[Family]:
         yield from self.stats.families()
-        taken = {
-            name: Durations(tuple(map(int, calls.counts)), calls.total_us / 1e6)
-            for name, calls in self.rules.calls.items()
-        }
-        yield histogram("policy_call_seconds", "Time that a policy takes for a batch", taken, "policy")
+        yield durations_of(self.rules.calls)
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""

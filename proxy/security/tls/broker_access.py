@@ -25,11 +25,12 @@ class HandshakeError(OSError):
 
 def cause_of(error: BaseException) -> str:
     """Why a broker could not be used: a label value of kafka_sidecar_broker_connect_failures_total."""
+    cause = "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
     if isinstance(error, LoginError):
-        return "authentication_failed"
+        cause = "authentication_failed"
     if isinstance(error, HandshakeError):
-        return "broker_tls_failed"
-    return "connect_timeout" if isinstance(error, TimeoutError) else "broker_unreachable"
+        cause = "broker_tls_failed"
+    return cause
 
 
 @dataclass(frozen=True, slots=True)
