@@ -90,7 +90,9 @@ def turn_pages(place: Place) -> str:
     admin = AdminClient({"bootstrap.servers": place.direct})
     for future in admin.create_topics([NewTopic(f"team-0-{at}", 10) for at in range(HIDDEN)]).values():
         future.exception(60)
-    while sum(name.startswith("team-0-") for name in admin.list_topics(timeout=10).topics) < HIDDEN:
+    for _ in range(100):
+        if sum(name.startswith("team-0-") for name in admin.list_topics(timeout=10).topics) >= HIDDEN:
+            break
         time.sleep(0.1)
     start = Cursor(topic_name="orders", partition_index=0)
     page = DescribeTopicPartitionsRequest(topics=(), response_partition_limit=1, cursor=start)
