@@ -3,7 +3,7 @@
     SaslAuthenticate --> broker --> its response --> the principal --> the client, and its next request
 
 All frames pass unchanged: the broker authenticates, the sidecar reads the name that it has accepted. Nothing that the
-client sends after a token is looked at before the broker has answered it, or it would be judged as somebody else's.
+client sends after a token is looked at before the broker has answered it, or it would be checked as another user's.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -15,6 +16,7 @@ from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.message import Message
 from kafka_sidecar.codec.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_sidecar.codec.messages.describe_topic_partitions import (
+    Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
@@ -86,13 +88,18 @@ def use_another_ones(place: Place) -> str:
 def turn_pages(place: Place) -> str:
     """Asks for a page of one partition, before thousands of topics that may not be described."""
     admin = AdminClient({"bootstrap.servers": place.direct})
-    for future in admin.create_topics([NewTopic(f"hidden-{at}", 10) for at in range(HIDDEN)]).values():
+    for future in admin.create_topics([NewTopic(f"team-0-{at}", 10) for at in range(HIDDEN)]).values():
         future.exception(60)
-    page = DescribeTopicPartitionsRequest(topics=(), response_partition_limit=1)
+    for _ in range(100):
+        if sum(name.startswith("team-0-") for name in admin.list_topics(timeout=10).topics) >= HIDDEN:
+            break
+        time.sleep(0.1)
+    start = Cursor(topic_name="orders", partition_index=0)
+    page = DescribeTopicPartitionsRequest(topics=(), response_partition_limit=1, cursor=start)
     frame = ask(place.kafka, page, 0)
     cursor = decode_response(DescribeTopicPartitionsResponse, frame, 0).message.next_cursor
     converse(place.kafka, frames([page] * 200, 0), place.limit_s, quiet_s=2.0)
-    for future in admin.delete_topics([f"hidden-{at}" for at in range(HIDDEN)]).values():
+    for future in admin.delete_topics([f"team-0-{at}" for at in range(HIDDEN)]).values():
         future.exception(60)
     return f"the cursor after one partition: {cursor.topic_name if cursor is not None else None}"
 

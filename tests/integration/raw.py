@@ -1,4 +1,4 @@
-"""A client that sends what it is told to, over one connection; the codec makes and reads its messages."""
+"""A client that sends what it is asked to, over one connection; the codec makes and reads its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that log in to the broker through a sidecar are judged as who they are, however they log in."""
+"""Clients that log in to the broker through a sidecar are checked as who they are, however they log in."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_token_whose_user_only_the_broker_knows_is_allowed_nothing_that_others
             assert written(client.read()) == expected
 
 
-def test_a_client_that_the_broker_rejects_is_told_so(bootstraps: dict[str, str]) -> None:
+def test_a_client_that_the_broker_rejects_gets_its_error(bootstraps: dict[str, str]) -> None:
     with Raw(bootstraps["sidecar"]) as client:
         client.send(*login_frames("PLAIN", [b"\0app\0wrong"]), produce())
         mechanisms_in(client.read())

@@ -1,4 +1,4 @@
-"""Faults in logins, certificates and rules: somebody gets what is somebody else's."""
+"""Faults in logins, certificates and rules: a client gets what is another one's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         f"{RULES}/sessions.py",
-        "a denied topic is left out of a session that goes on",
+        "a denied topic is removed from a session that goes on",
         "if epoch > 0 and (is_denied or not",
         "if epoch > 0 and (not",
         (f"{SESSIONS}::test_a_denied_topic_is_not_added_to_a_session",),

@@ -88,7 +88,8 @@ class Acls:
         self._rules = [(rule, matcher(rule.principals)) for rule in rules]
         self._default = allowed_by_default
         self._super_users = frozenset(super_users)
-        self._is_named = {one: matcher(_names(rule for rule in rules if rule.resource is one)) for one in Resource}
+        self._named = {one: _names(rule for rule in rules if rule.resource is one) for one in Resource}
+        self._is_named = {one: matcher(names) for one, names in self._named.items()}
         self._decide = lru_cache(MAX_CACHED)(self._decided)
         self._of = lru_cache(MAX_CACHED)(self._decision)
 
@@ -110,8 +111,7 @@ class Acls:
             return False
         if any(_covers(pattern, prefix) for pattern in decision.allowing):
             return True
-        named = _names(rule for rule, _ in self._rules if rule.resource is resource)
-        return self._default and not any(_meets(pattern, prefix) for pattern in named)
+        return self._default and not any(_meets(pattern, prefix) for pattern in self._named[resource])
 
     def _decided(self, principal: str, operation: Operation, resource: Resource, name: str, api: int) -> bool:
         if principal in self._super_users:

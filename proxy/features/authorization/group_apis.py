@@ -51,6 +51,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
 )
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
 
+MAX_BEGINNING = 249  # characters of a topic's name
 GROUP_TYPE, TRANSACTION_TYPE = 0, 1  # Kafka's CoordinatorType
 
 
@@ -76,8 +77,8 @@ def beginning(pattern: str) -> str:
     >>> beginning(r"^orders\.eu-.*"), beginning("orders-?"), beginning("orders|.*"), beginning("(?i)orders")
     ('orders.eu-', 'orders', '', '')
     """
-    found = _BEGINNING.match(pattern)
-    return re.sub(r"\\(.)", r"\1", found["literal"]) if found is not None and "|" not in pattern else ""
+    found = _BEGINNING.match(pattern[: 2 * MAX_BEGINNING + 2])  # each may be escaped, and one more follow
+    return re.sub(r"\\(.)", r"\1", found["literal"])[:MAX_BEGINNING] if found is not None and "|" not in pattern else ""
 
 
 # Characters that are none of RE2's, or escaped, and are not optional.

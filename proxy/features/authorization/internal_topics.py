@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat: the broker creates the internal topics of a topology (KIP-1071), with the sidecar's rights.
 
 So a member needs the right to create those that do not exist. A broker lets one without it join all the same, creates
-nothing and says so in a status; it cannot be told not to create, so here the heartbeat that brings the topology is
+nothing and says so in a status; it cannot be asked not to create, so here the heartbeat that brings the topology is
 refused.
 """
 

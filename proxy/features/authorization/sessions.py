@@ -1,4 +1,4 @@
-"""Fetch and share sessions: their requests name no topics, so rules hold for who has begun them, and for nobody else.
+"""Fetch and share sessions: their requests name no topics, so rules hold for who has begun them, and for no other.
 
     Fetch, epoch 0 --> its topics are checked --> broker --> session id noted, for this connection, principal and rules
     Fetch, later   --> noted? relayed, its new topics checked  --> otherwise FETCH_SESSION_ID_NOT_FOUND: begin again
@@ -121,7 +121,7 @@ class CheckFetchRun(CheckRun):
             answer = yield from super().request(request)
             session_id, epoch = self._request.session_id, self._request.session_epoch
         is_denied = answer is not None or bool(self._results)
-        # With a denied topic it would not be the session that the client knows, which is told of an error once.
+        # With a denied topic it would not be the session that the client knows, which gets an error once.
         if epoch > 0 and (is_denied or not session_id or not self._stage.knows(client, session_id)):
             self._results = ()
             _opened(client).fetch = None

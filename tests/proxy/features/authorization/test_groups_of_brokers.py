@@ -86,6 +86,15 @@ def test_the_beginning_of_a_pattern_is_what_all_its_names_have(pattern: str, fou
     assert beginning(pattern) == found
 
 
+@pytest.mark.parametrize("end", ["", "*", "?", "+", "{2}", "."])
+def test_of_a_long_pattern_no_more_is_read_than_a_topics_name_has(end: str) -> None:
+    for one in ("a", r"\-"):
+        for count in range(247, 253):
+            literal = one.removeprefix("\\") * (count - (end in ("*", "?", "{2}")))
+            assert beginning(one * count + end) == literal[:249]
+        assert beginning(one * 20_000_000 + end) == one.removeprefix("\\") * 249
+
+
 def topology(*, regex: str = "") -> Topology:
     changelog = TopicInfo(name="st-changelog", partitions=0, replication_factor=-1)
     repartition = TopicInfo(name="st-repartition", partitions=0, replication_factor=-1)
