@@ -26,6 +26,7 @@ class Fixed:
     def __init__(self, keys: Sequence[Key]) -> None:
         self._keys = keys
         self.refreshed = 0
+        self.are_current = True
 
     def current(self) -> Sequence[Key]:
         return self._keys
