@@ -63,7 +63,7 @@ async def test_events_that_cannot_be_sent_are_lost_and_counted(
 
 
 def test_nothing_is_sent_by_default() -> None:
-    assert Config(bootstrap_servers="a:1").audit.access == "off"
+    assert Config(bootstrap_servers=["a:1"]).audit.access == "off"
 
 
 @pytest.mark.parametrize(
