@@ -47,7 +47,7 @@ class TopicPolicies(Protocol):
 
 
 def _ignore(key: int, found: Sequence[tuple[str, str, str]], is_allowed: bool, client: Client) -> None:
-    """Nobody wants to know what rules decide."""
+    """No feature wants to know what rules decide."""
 
 
 @dataclass(frozen=True, slots=True)

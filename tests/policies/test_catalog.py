@@ -290,3 +290,10 @@ def test_random_text_is_parsed_or_rejected_with_the_syntax(text: str) -> None:
 def test_every_built_in_policy_is_registered() -> None:
     for name in POLICIES.built_in:
         assert issubclass(POLICIES.by_name(name), RecordValidationPolicy)
+
+
+def test_all_unknown_policies_of_a_string_are_named_each_with_what_may_be_meant() -> None:
+    with pytest.raises(
+        ValueError, match=r"unknown policies 'jsno' \(did you mean json\?\), 'require_headers' \(did you"
+    ):
+        PolicyCatalog({}).plan("jsno, require_headers:x, json")

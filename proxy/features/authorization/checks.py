@@ -70,7 +70,7 @@ class Rules:
         return are_allowed
 
     def allowed(self, key: int, needs: Iterable[Need | None], client: Client) -> None:
-        """A request may go on with these; called where somebody wants to know."""
+        """A request may go on with these; called where a feature wants to know."""
         named = (self._named(need) for need in needs if need is not None)
         self.denials.allow(key, (need for need in named if need is not None), client)
 

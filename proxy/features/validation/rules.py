@@ -165,7 +165,7 @@ def hash_of(value: object) -> str:
 
 
 def describe_rule(rule: Rule) -> dict[str, Any]:
-    """One policy of a topic. Built-in policies have all their settings, others those that they were given."""
+    """One policy of a topic. Built-in policies have all settings with a value, others those that they were given."""
     own = getattr(rule.policy, "settings", None)
     settings = (
         own.model_dump(mode="json", fallback=str, exclude_none=True)

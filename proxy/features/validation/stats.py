@@ -167,12 +167,12 @@ class ValidationStats:
         if (suppressed := self._lines.due(kind)) is None:
             return
         if batch.mode == "enforce":
-            log.warning("records rejected", extra=_keys(batch, suppressed))
+            log.warning("records rejected", extra=rejection_keys(batch, suppressed))
         else:
-            log.warning("records would be rejected", extra=_keys(batch, suppressed))
+            log.warning("records would be rejected", extra=rejection_keys(batch, suppressed))
 
 
-def _keys(batch: RejectedBatch, suppressed: int) -> dict[str, object]:
+def rejection_keys(batch: RejectedBatch, suppressed: int) -> dict[str, object]:
     return {
         "rejection": batch.id,
         "topic": batch.topic,

@@ -215,6 +215,12 @@ def test_a_principal_that_a_client_can_be_is_valid(principal: str, tmp_path: Pat
     load(path, {}, {})
 
 
+def test_a_flag_is_named_as_it_is_written() -> None:
+    printed = CliRunner().invoke(app, ["run", "--bootstrap-servers", "a:1", "--log-format", "yaml"])
+    assert printed.exit_code == 2
+    assert "flag --log-format: log.format: write 'auto', 'json' or 'text'" in printed.output
+
+
 def test_super_users_are_no_patterns(tmp_path: Path) -> None:
     (line,) = lines_of(tmp_path, "bootstrap_servers: a:1\nauthorization: {super_users: ['User:*']}")
     assert "add a rule for User:*" in line

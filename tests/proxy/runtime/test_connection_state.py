@@ -12,7 +12,7 @@ from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe_request, end_keys, recorded
+from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe_request, end_keys, end_kind, recorded
 
 ASKED = request(ApiKey.HEARTBEAT, 3, 7)
 
@@ -76,3 +76,18 @@ async def test_the_log_line_of_an_error_has_the_last_requests(caplog: pytest.Log
     assert answered.startswith("Metadata v1 #6, ")
     assert awaited.startswith(f"Heartbeat v3 #7, {len(ASKED)} bytes, ")
     assert awaited.endswith(": no response")
+
+
+async def test_ends_for_two_reasons_of_one_cause_are_two_kinds_of_lines() -> None:
+    async with FakeBroker(1) as broker, serving(broker) as server, connected(port_of(server)) as client:
+        await client.ask(ASKED)
+        (connection,) = server.connections
+
+        def kind(*closing: str) -> tuple[str, ...]:
+            return end_kind(connection, Closing(*closing))
+
+        assert kind("tls_handshake_failed", "same", "not_tls") != kind("tls_handshake_failed", "same", "expired")
+        assert kind("not_kafka", "not Kafka: an SSH client") != kind("not_kafka", "not Kafka: an HTTP request")
+        limit = "connections of {} are open (connections.max_connections_per_ip)"
+        assert len({kind("too_many_connections", limit.format(ip)) for ip in ("10.0.0.1", "10.0.0.27", "fe80::1")}) == 1
+        assert len({kind("x", f"{number} of topic {'t' * number}") for number in range(50, 99)}) == 1

@@ -6,6 +6,7 @@ import logging
 import traceback
 from types import TracebackType
 from typing import cast
+from weakref import WeakSet
 
 import pytest
 
@@ -27,6 +28,11 @@ from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 Triple = tuple[type[BaseException], BaseException, TracebackType | None]
 log = logging.getLogger(__name__)
+
+
+@pytest.fixture(autouse=True)
+def _no_limits_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_limiter, "_limiters", WeakSet())
 
 
 def test_a_line_of_one_kind_is_due_once_per_interval_with_the_number_of_suppressed_ones() -> None:

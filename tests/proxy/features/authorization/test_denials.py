@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections import Counter
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from support import oracle
@@ -19,10 +20,16 @@ from kafka_sidecar.proxy.features.authorization.acls import Operation, Resource
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
 from kafka_sidecar.proxy.features.authorization.denials import MAX_NAME_BYTES, MAX_NAMED, Denials, Denied
+from kafka_sidecar.proxy.telemetry import log_limiter
 from kafka_sidecar.proxy.telemetry.log_limiter import write_held_back
 from kafka_sidecar.proxy.telemetry.logs import KEYS, JsonLines
 
 KNOWN = CHECKED_APIS.keys() - {ApiKey.UNREGISTER_CONTROLLER}  # to kio
+
+
+@pytest.fixture(autouse=True)
+def _no_limits_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_limiter, "_limiters", WeakSet())
 
 
 def denied(name: str, operation: Operation = Operation.WRITE) -> Denied:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.server
 import threading
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.security.sasl.jwks import EndpointKeys
 from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.server.server import Server
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 HANDSHAKE = oracle.request_frame(oracle.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"), 2)
@@ -107,6 +110,45 @@ async def test_users_that_are_replaced_in_the_file_apply_to_the_next_login(
         async with connected(port_of(server)) as client:
             assert await logged_in(client, b"changed") == 0
     assert "users rejected, the previous ones stay applied" in caplog.messages
+
+
+def reloads(server: Server) -> Mapping[Any, Any]:
+    (family,) = [
+        one
+        for families in server.metrics.features
+        for one in families()
+        if one.name == "client_logins_last_reload_successful"
+    ]
+    return family.samples
+
+
+async def test_users_that_are_rejected_are_in_the_metrics_before_the_next_login(
+    clients: dict[str, Any], tmp_path: Path
+) -> None:
+    async with FakeBroker(1) as broker, serving(broker, clients=clients) as server:
+        assert reloads(server) == {("users",): 1}
+        (tmp_path / "users").write_text("nonsense")
+        assert reloads(server) == {("users",): 0}
+        (tmp_path / "users").write_text(line("changed") + "# longer\n")
+        assert reloads(server) == {("users",): 1}
+
+
+async def test_keys_of_tokens_that_are_rejected_are_in_the_metrics(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(key_set(SIGNER))
+    sasl = {"mechanisms": ["OAUTHBEARER"], "jwks_file": tmp_path / "keys"}
+    async with FakeBroker(1) as broker, serving(broker, clients={"sasl": sasl}) as server:
+        assert reloads(server) == {("token_keys",): 1}
+        (tmp_path / "keys").write_text("{}")
+        assert reloads(server) == {("token_keys",): 0}
+
+
+async def test_an_endpoint_of_keys_that_fails_is_in_the_metrics() -> None:
+    def unusable(url: str) -> bytes:
+        return b"{}"
+
+    keys = EndpointKeys("http://127.0.0.1:1/keys", 60, unusable)
+    await keys.refresh()
+    assert not keys.are_current
 
 
 async def test_a_login_after_the_login_gets_kafkas_error(clients: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ class Fixed:
     def __init__(self, keys: Sequence[Key]) -> None:
         self._keys = keys
         self.refreshed = 0
+        self.are_current = True
 
     @property
     def are_current(self) -> bool:

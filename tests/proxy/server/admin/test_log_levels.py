@@ -101,3 +101,13 @@ async def test_the_command_shows_and_changes_levels() -> None:
         assert NODES in json.loads((await command(port, "log-level", "--json")).output)["loggers"]
         wrong = await command(port, "log-level", "loud")
         assert (wrong.exit_code, "level: write debug" in wrong.output) == (1, True)
+
+
+@pytest.mark.parametrize("logger", ["root", "kafka_sidecar.proxy.server.admin.log_levels"])
+async def test_a_level_that_is_raised_leaves_a_line(logger: str, caplog: pytest.LogCaptureFixture) -> None:
+    levels = LogLevels()
+    levels.change({"level": "error", "logger": logger, "for": "24h"})
+    (line,) = [one for one in caplog.records if one.getMessage() == "log level changed"]
+    assert (line.levelno, vars(line)["detail"]) == (logging.WARNING, f"{logger}: error for 86400 s")
+    levels.change({"level": "default", "logger": logger})
+    assert caplog.messages == ["log level changed"] * 2, "lowered again: written after the change"
