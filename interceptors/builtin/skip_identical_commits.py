@@ -26,6 +26,10 @@ CommitKey = tuple[str | None, TopicPartition]  # group, partition
 Who = tuple[int, str | None, str | None]  # connection, member, group instance
 
 
+# Of texts that are remembered with commits: of one, more than a broker takes as metadata and names; and of all.
+MAX_CHARACTERS_OF_ONE, MAX_CHARACTERS = 8192, 32 << 20
+
+
 class SkipIdenticalCommitsSettings(Settings):
     remember: int = Field(default=100_000, ge=1)
     """For how many pairs of group and partition the last commit is kept."""
@@ -41,6 +45,7 @@ class _Commit:
     who: Who
     at: int  # ms since 1970
     pending: Context | None  # of the request whose response has not arrived; None: it has been committed
+    characters: int  # of all texts in it that a client has chosen
 
 
 class SkipIdenticalCommits(ConsumerInterceptor):
@@ -51,6 +56,7 @@ class SkipIdenticalCommits(ConsumerInterceptor):
 
     def __init__(self) -> None:
         self._commits: OrderedDict[CommitKey, _Commit] = OrderedDict()  # least recently used first
+        self._characters = 0  # of these: clients choose them, before a broker has said that the group is theirs
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._lock = Lock()  # hooks run in several threads
 
@@ -87,7 +93,7 @@ class SkipIdenticalCommits(ConsumerInterceptor):
         context = offsets.context
         key = context.group_id, partition
         if context.transactional_id is not None:  # it counts only if the transaction is committed
-            self._commits.pop(key, None)
+            self._forget(key)
             return False
         who, now = (context.session, context.member_id, context.group_instance_id), context.clock()
         known = self._commits.get(key)
@@ -96,8 +102,16 @@ class SkipIdenticalCommits(ConsumerInterceptor):
             if 0 <= now - known.at < self.settings.at_least_every:
                 self._counts[()] += 1
                 return True
-        self._commits[key] = _Commit(asked, who, now, context)
-        self._commits.move_to_end(key)
-        if len(self._commits) > self.settings.remember:
-            self._commits.popitem(last=False)
+        self._forget(key)
+        texts = key[0], partition.topic, asked.metadata, *who[1:], context.client_id
+        size = sum(len(text or "") for text in texts)
+        if size <= MAX_CHARACTERS_OF_ONE:
+            self._commits[key] = _Commit(asked, who, now, context, size)
+            self._characters += size
+        while len(self._commits) > self.settings.remember or self._characters > MAX_CHARACTERS:
+            self._forget(next(iter(self._commits)))
         return False
+
+    def _forget(self, key: CommitKey) -> None:
+        if (known := self._commits.pop(key, None)) is not None:
+            self._characters -= known.characters

@@ -66,6 +66,9 @@ def _skip_string(data: bytes, at: int) -> int:
     return at + 2 + max(length, 0)
 
 
+MAX_KEPT_BYTES = 4096  # longer names than clients have are not kept with each connection
+
+
 class AcksMemo:
     """Where the acks of a connection's Produce requests are: what stands before them hardly ever changes."""
 
@@ -86,6 +89,6 @@ class AcksMemo:
         ):
             return here
         found = acks_at(version, data, at, size)
-        if found is not None:
+        if found is not None and found - at <= MAX_KEPT_BYTES:
             self._before, self._version = data[at + CLIENT_ID_AT : found], version
         return found

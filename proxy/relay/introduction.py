@@ -13,6 +13,8 @@ from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, PrefixMemo
 HEADER_AT = 4  # after the length of a frame
 WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
 
+MAX_SOFTWARE_CHARS = 512  # of what is kept with each connection
+
 
 class Identity:
     """Who a client is, as far as it has said so. `tap_state` is None again after a change, `memo` empty."""
@@ -51,7 +53,8 @@ def introduce(client: Client, frame: bytes) -> None:
     """Remember who the client says it is; what is cut off by a chunk's end or unreadable stays unknown."""
     try:
         client.client_id = client_id_of(frame)
-        client.client_software = software_of(frame) or client.client_software
+        software = software_of(frame)
+        client.client_software = software[:MAX_SOFTWARE_CHARS] if software else client.client_software
     except CodecError:
         return
 

@@ -24,6 +24,7 @@ from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 NEWEST_API_VERSIONS = 4
 
 MAX_LOGIN_BYTES = 512 << 10  # of a SASL request, its length not counted: Kafka's sasl.server.max.receive.size
+MAX_HEAD_BYTES = 4096  # of a request: client id, transactional id, the name of a topic
 EPOCH = Struct(">i")
 
 # Versions that stay hidden although their headers could be relayed.
@@ -181,7 +182,10 @@ class PrefixMemo:
         return found
 
     def note(self, route: Route, key_version: int, new: Look | Pass) -> None:
-        """What holds for requests that begin like this one."""
+        """What holds for requests that begin like this one; longer beginnings than clients have are not kept."""
+        if len(new.head) > MAX_HEAD_BYTES or (isinstance(new, Pass) and len(new.tail) > MAX_HEAD_BYTES):
+            self._known.pop(key_version, None)
+            return
         self._known[key_version] = route, new.head, new
 
     def clear(self) -> None:

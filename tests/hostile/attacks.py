@@ -57,6 +57,7 @@ class Attack:
     prepare: Callable[[], Run]  # builds what is sent, before anything is measured
     security: Security = "PLAINTEXT"  # of the sidecar's listeners, and of the honest clients
     more: str = ""  # sections of the sidecar's configuration
+    kept_mb: float = 1000.0  # resident memory that may still be used ten seconds after it
 
 
 def sends(make: Callable[[], bytes], connections: int = 1, times: int = 1) -> Callable[[], Run]:

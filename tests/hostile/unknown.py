@@ -64,7 +64,7 @@ def until_answered(address: Address, requests: bytes) -> float:
 
 
 UNKNOWN = (
-    Attack("66: a topic name of 20 MB, 24 times", lambda: reconnect(24, invalid_name)),
+    Attack("66: a topic name of 20 MB, 24 times", lambda: reconnect(24, invalid_name), kept_mb=32),
     Attack("67: 500 connections to the admin port that ask nothing, or read nothing", lambda: idle_admin),
     Attack(
         "68: 700 connections with wrong passwords (PLAIN), honest logins beside",

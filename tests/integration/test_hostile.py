@@ -19,6 +19,7 @@ from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER
 from hostile.run import CONFIG, LISTENERS, create_topics, place_of
 from hostile.segments import SEGMENTS
 from hostile.sessions import SESSIONS
+from hostile.unknown import UNKNOWN
 from hostile.watch import Watch
 from integration.scenarios.target import eventually
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.integration
 ATTACKED_S = 1.5
 HONEST_RECORDS = 20
 PATIENCE_S = 60.0
+RETURNED_S = 10.0
 # connections.max_buffered and one frame more; or two threads, each with a batch of validation.max_batch, a changed one
 # and the pages of the one before. And the process itself.
 MAX_PEAK_MB = 700.0
@@ -36,15 +38,17 @@ SHORT = tuple(attack for attack in LOGINS if attack.name.startswith(("31", "35",
 SHORT_SEGMENTS = tuple(attack for attack in SEGMENTS if attack.name.startswith(("52", "57", "58")))
 SHORT_SESSIONS = tuple(attack for attack in SESSIONS if attack.name.startswith(("61", "65")))
 SHORT_APIS = tuple(attack for attack in APIS if attack.name.startswith(("44", "49")))
+SHORT_UNKNOWN = tuple(attack for attack in UNKNOWN if attack.name.startswith(("66", "67")))
 LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS),
         *(one for one in SEGMENTS if one not in SHORT_SEGMENTS),
-        *(one for one in SESSIONS if one not in SHORT_SESSIONS))  # fmt: skip
+        *(one for one in SESSIONS if one not in SHORT_SESSIONS),
+         *(one for one in UNKNOWN if one not in SHORT_UNKNOWN))  # fmt: skip
 # Each third attack of the table with every change, all of them where there is time.
-QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS)
+QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS, *SHORT_UNKNOWN)
 ROWS = (
     *(
         pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow)
-        for one in (*ATTACKS, *SHORT, *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS)
+        for one in (*ATTACKS, *SHORT, *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS, *SHORT_UNKNOWN)
     ),
     *(pytest.param(one, marks=pytest.mark.matrix) for one in LONG),
 )
@@ -79,7 +83,7 @@ def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, clus
             Watch(sidecar.program.pid, place_of(sidecar, ATTACKED_S, cluster.direct).admin) as watch,
             ThreadPoolExecutor(1) as pool,
         ):
-            files = watch.open_files()
+            files, resident_mb = watch.open_files(), watch.resident_mb()
             attacking = pool.submit(run, place_of(sidecar, ATTACKED_S, cluster.direct))
             produce(client)
             attacking.result(PATIENCE_S)
@@ -87,6 +91,8 @@ def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, clus
         assert read(client, at) == 2 * HONEST_RECORDS
         eventually(watch.open_files, lambda now: now <= files + MAX_MORE_FILES, "files closed", PATIENCE_S)
         assert watch.peak_mb() < MAX_PEAK_MB
+        kept_mb = resident_mb + attack.kept_mb
+        eventually(watch.resident_mb, lambda now: now <= kept_mb, "memory returned", RETURNED_S)
         assert log.stat().st_size / 1e3 < MAX_LOG_KB
         assert sidecar.stop() == 0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_sidecar.interceptors.builtin import skip_identical_commits
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
 
@@ -161,3 +162,22 @@ def test_no_records_are_decoded_and_suppressed_commits_are_counted(group: Group)
 def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str, report: Any) -> None:
     with pytest.raises(ValueError, match=f"interceptor skip_identical_commits: {message}"):
         chain(report, "skip_identical_commits", **settings)
+
+
+@pytest.mark.parametrize("about", [{"group_id": "g" * 9000}, {"member_id": "m" * 9000}, {"client_id": "c" * 9000}])
+def test_commits_with_names_that_no_client_has_are_not_remembered(about: dict[str, Any], group: Group) -> None:
+    group.commits({P0: FIVE}, **about)
+    assert group.commits({P0: FIVE}, **about) == {P0: FIVE}
+
+
+def test_the_texts_of_commits_are_bounded(report: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skip_identical_commits, "MAX_CHARACTERS", 10_000)
+    group = Group(chain(report, "skip_identical_commits"))
+    metadata = OffsetAndMetadata(5, "x" * 4000)
+    for partition in (P0, P1, P0, P1):
+        group.commits({partition: metadata})
+    assert group.commits({P0: metadata, P1: metadata}) == {}
+    third = TopicPartition("orders", 2)
+    group.commits({third: metadata})
+    assert group.commits({P1: metadata, third: metadata}) == {}
+    assert group.commits({P0: metadata}) == {P0: metadata}

@@ -1,0 +1,119 @@
+"""What is remembered by names that clients choose is bounded in bytes, whatever is remembered by it."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Callable
+from struct import pack
+from typing import Any, cast
+
+import pytest
+from support import oracle
+from support.dialogue import Dialogue, request
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
+from kafka_sidecar.policies.catalog import PolicyCatalog
+from kafka_sidecar.proxy.features.auditing.counting import Groups
+from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
+from kafka_sidecar.proxy.relay.acks import AcksMemo
+from kafka_sidecar.proxy.relay.exchange import Pass
+from kafka_sidecar.proxy.relay.routes import PrefixMemo
+from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+
+NAMES, CHARACTERS = 5_000, 30_000  # 150 MB
+KEPT_BYTES = 48 << 20
+
+Remember = Callable[[str], object]
+
+
+def no_report(*_: object, **more: object) -> None:
+    """No failure is reported."""
+
+
+def rules() -> Remember:
+    found = Rules(PolicyCatalog({}), (TopicRule("*", "json", "enforce", 100),), None)
+    return lambda name: found.of(name, bytes(16))
+
+
+def interceptors() -> Remember:
+    catalog = InterceptorCatalog(
+        [InterceptorSettings("add_header", "a", settings={"headers": {"a": "b"}})], cast(Any, no_report)
+    )
+    return catalog.producers
+
+
+def commits() -> Remember:
+    catalog = InterceptorCatalog([InterceptorSettings("skip_identical_commits", "s")], cast(Any, no_report))
+
+    def commit(name: str) -> None:
+        context = Context(group_id=name, member_id=name, client_id=name, clock=lambda: 0)
+        offsets = {TopicPartition("orders", 0): OffsetAndMetadata(5, name)}
+        catalog.committers.pre_commit(Offsets(offsets, context))
+
+    return commit
+
+
+def groups() -> Remember:
+    known = Groups(lambda: 0.0)
+    return lambda name: known.learn((name, "192.0.2.1"), name)
+
+
+def log_lines() -> Remember:
+    lines = LogLimiter(10.0, itertools.count().__next__)
+    return lambda name: lines.due(("rejected", name[:249]))
+
+
+def beginnings() -> Remember:
+    """Of requests, one connection for each name."""
+    memos: list[PrefixMemo] = []
+
+    def note(name: str) -> None:
+        memos.append(PrefixMemo())
+        memos[-1].note(cast(Any, None), 1, Pass(name.encode()))
+
+    return note
+
+
+def acks() -> Remember:
+    memos: list[AcksMemo] = []
+
+    def find(name: str) -> None:
+        frame = request(ApiKey.PRODUCE, 0, 1, pack(">hii", -1, 30000, 0), name.encode())
+        memos.append(AcksMemo())
+        assert memos[-1].find(0, frame, 0, len(frame)) is not None
+
+    return find
+
+
+def software() -> Remember:
+    """Of clients, one connection for each name."""
+    sessions: list[Session] = []
+
+    def introduced(name: str) -> None:
+        sessions.append(Dialogue().session)
+        asked = oracle.request(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1")
+        sessions[-1].from_client(oracle.request_frame(asked, 1))
+        assert sessions[-1].client_software is not None
+
+    return introduced
+
+
+KINDS: dict[str, Callable[[], Remember]] = {
+    one.__name__: one for one in (rules, interceptors, commits, groups, log_lines, beginnings, acks, software)
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_of_clients_take_a_bounded_number_of_bytes(kind: str) -> None:
+    remember = KINDS[kind]()
+    remember("a")
+    tracemalloc.start()
+    for number in range(NAMES):
+        remember(f"{number}".rjust(CHARACTERS, "n"))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < KEPT_BYTES
