@@ -16,12 +16,12 @@ pytestmark = pytest.mark.chart
 
 CYCLONUS = TOOLS / "bin" / "cyclonus"
 GATEWAY = ("shop", {"app.kubernetes.io/name": "kafka-sidecar", "app.kubernetes.io/instance": "orders"})
-# cyclonus does not match NotIn where the label is missing, as Kubernetes does: all have it.
 CLIENT = ("shop", {"kafka-client": "true", "app.kubernetes.io/instance": "cart"})
 STRANGER, BILLING = (
     ("shop", {"app.kubernetes.io/instance": "other"}),
     ("billing", {"app.kubernetes.io/instance": "b"}),
 )
+WEB, PRETENDER = ("web", {"app": "web"}), ("web", GATEWAY[1])  # who labels its pods as the gateway's is not let through
 WITH_SIDECAR = ("shop", {"app": "orders", "kafka-sidecar": "orders-kafka-sidecar"})
 BROKER, OPERATOR = ("kafka", {"app": "kafka"}), ("kafka", {"app": "kafka-operator"})
 PROMETHEUS, DNS = ("monitoring", {"app": "prometheus"}), ("kube-system", {"k8s-app": "kube-dns"})
@@ -44,13 +44,13 @@ CLOSED = [
     (GATEWAY, BROKER, 9093, False),
     (BROKER, BROKER, 9093, True),
     (OPERATOR, BROKER, 9091, True),
-    (CLIENT, OUTSIDE_BROKER, 9092, False),  # the way around to brokers outside of the cluster
-    (CLIENT, OUTSIDE_BROKER_6, 9092, False),
-    (STRANGER, OUTSIDE_BROKER, 9092, False),
+    (WEB, OUTSIDE_BROKER, 9092, False),  # the way around to brokers outside of the cluster
+    (WEB, OUTSIDE_BROKER_6, 9092, False),
+    (PRETENDER, OUTSIDE_BROKER, 9092, False),
     (BILLING, OUTSIDE_BROKER, 9092, False),
-    (CLIENT, INTERNET, 443, True),
-    (CLIENT, INTERNET_6, 443, True),
-    (CLIENT, DNS, 53, True),
+    (WEB, INTERNET, 443, True),
+    (WEB, INTERNET_6, 443, True),
+    (WEB, DNS, 53, True),
     (GATEWAY, DNS, 53, True),
     (GATEWAY, INTERNET, 443, False),
 ]

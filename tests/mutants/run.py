@@ -1,4 +1,4 @@
-"""Are faults in large messages and rules found? `make mutations`: tests that must fail with each, and pass without."""
+"""Are the faults found? `make mutations`: tests that must fail with each of them, and pass without."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
+from mutants.audit import MUTANTS as OF_AUDIT
 from mutants.copies import Copy, Mutant
 from mutants.large_message_stages import MUTANTS as OF_STAGES
 from mutants.large_messages import MUTANTS as OF_LIBRARY
 from mutants.who_may import MUTANTS as OF_WHO_MAY
 
 COPIES = 2  # at once
-MUTANTS = OF_LIBRARY + OF_STAGES + OF_WHO_MAY
+MUTANTS = OF_LIBRARY + OF_STAGES + OF_WHO_MAY + OF_AUDIT
 
 
 def main() -> int:

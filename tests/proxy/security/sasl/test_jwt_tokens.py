@@ -28,10 +28,6 @@ class Fixed:
         self.refreshed = 0
         self.are_current = True
 
-    @property
-    def are_current(self) -> bool:
-        return True
-
     def current(self) -> Sequence[Key]:
         return self._keys
 
