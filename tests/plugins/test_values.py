@@ -72,3 +72,7 @@ def test_contexts_of_two_requests_differ_even_if_their_fields_are_equal() -> Non
     other = one._replace()
     assert one != other
     assert len({one, other}) == 2
+
+
+def test_a_byte_that_is_not_utf_8_is_one_character_of_metadata() -> None:
+    assert java_length(b"a\xff".decode("utf-8", "surrogateescape")) == 2

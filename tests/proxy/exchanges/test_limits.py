@@ -25,6 +25,7 @@ from support.produce_requests import GOOD, Validating, produce_request, results
 from kafka_sidecar.codec.errors import TooManyError
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.plugins.effects import TURN, Work
+from kafka_sidecar.plugins.values import Offsets
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_ELEMENTS, PARTITIONS_PER_TURN, Limits
 from kafka_sidecar.proxy.exchanges.produce import MAX_INLINE_TOPICS, ProduceExchange, ProduceExchanges
@@ -187,3 +188,20 @@ def finished(exchange: Driven, step: Step) -> tuple[Step, int]:
     while isinstance(step, Work):
         works, step = works + 1, exchange.answer(step.run())
     return step, works
+
+
+def test_what_no_client_would_commit_is_forwarded_unseen_and_no_interceptor_fails_on_it() -> None:
+    intercepting, interceptor = intercept()
+    wrong = {"orders": {-1: (5, "a"), 0: (-7, "b"), 1: (5, "c")}}
+    frame = commit_request(PLAIN, 8, wrong)
+    seen: list[object] = []
+
+    def change(offsets: Offsets) -> Offsets:
+        seen.extend(offsets)
+        return offsets
+
+    interceptor.change = change
+    step = begin_commit(intercepting, PLAIN, 8).request(frame)
+    assert seen == [("orders", 1)]
+    assert finished(begin_commit(intercepting, PLAIN, 8), step)[0] in (frame, None)
+    assert not intercepting.catalog.guards[0].failures

@@ -1,0 +1,45 @@
+"""What `validate` finds as `run` does, and what both warn of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.security.start_checks import find_doubts, find_mistakes
+from kafka_sidecar.proxy.security.tls.der import is_named
+
+MISSING = "/nope/file"
+SASL = {"mechanism": "PLAIN", "username": "gw", "password_file": MISSING}
+
+
+@pytest.mark.parametrize(
+    ("settings", "setting"),
+    [
+        (
+            {"brokers": {"security_protocol": "SASL_PLAINTEXT", "sasl": SASL}},
+            "brokers.sasl.password_file",
+        ),
+        ({"clients": {"sasl": {"mechanisms": ["PLAIN"], "users_file": MISSING}}}, "clients.sasl.users_file"),
+        ({"clients": {"sasl": {"mechanisms": ["OAUTHBEARER"], "jwks_file": MISSING}}}, "clients.sasl.jwks_file"),
+    ],
+)
+def test_a_file_of_a_login_that_cannot_be_read_is_a_mistake(settings: dict[str, Any], setting: str) -> None:
+    (mistake,) = find_mistakes(Config(bootstrap_servers=["kafka:9092"], **settings))
+    assert ".".join(map(str, mistake.location)) == setting
+    assert MISSING in mistake.text
+
+
+@pytest.mark.parametrize(("listen", "doubts"), [("10.0.0.1:9092", 1), ("127.0.0.1:9092", 0)])
+def test_plain_without_tls_is_doubtful_but_on_loopback(listen: str, doubts: int) -> None:
+    sasl = {"mechanisms": ["PLAIN"], "users_file": Path(MISSING)}
+    config = Config(bootstrap_servers=["kafka:9092"], listen=listen, clients={"sasl": sasl})  # type: ignore[arg-type]
+    assert len(list(find_doubts(config))) == doubts
+
+
+def test_a_certificate_names_hosts_as_clients_compare_them() -> None:
+    assert is_named("kafka.example.com", ["localhost", "*.example.com"])
+    assert is_named("10.0.0.1", ["10.0.0.1"])
+    assert not is_named("kafka.example.com", ["localhost", "*.com"])
