@@ -188,13 +188,13 @@ def test_apis_without_a_stage_are_relayed() -> None:
     assert begun(commits, ApiKey.OFFSET_COMMIT, 11, request(ApiKey.OFFSET_COMMIT, 11, 1)) is None
 
 
-def test_principals_are_read_where_interceptors_are_shown_them() -> None:
+def test_principals_are_read_with_interceptors_and_without() -> None:
     frame = request(ApiKey.SASL_AUTHENTICATE, 2, 1)
     assert stages_of(begun(started(), ApiKey.SASL_AUTHENTICATE, 2, frame)) == [PrincipalRun]
     features = started()
     del features.made["interception"]
     features.apply(config("a:1"))
-    assert begun(features, ApiKey.SASL_AUTHENTICATE, 2, frame) is None
+    assert stages_of(begun(features, ApiKey.SASL_AUTHENTICATE, 2, frame)) == [PrincipalRun]
 
 
 def test_without_an_interceptor_of_its_kind_no_exchange_begins() -> None:
