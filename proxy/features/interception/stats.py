@@ -85,12 +85,22 @@ class InterceptionStats(Report):
 
     def disabled(self, interceptor: str, failures: int, pause_s: float, client: Client | None = None) -> None:
         host, principal = client or (None, None)
-        keys = {"interceptor": interceptor, "failures": failures, "pause_s": pause_s}
         if client is None:
-            log.error("interceptor disabled", extra=keys)
+            log.error(
+                "interceptor disabled", extra={"interceptor": interceptor, "failures": failures, "pause_s": pause_s}
+            )
         elif (suppressed := self._lines.due((interceptor, "(disabled)", host or "", principal or ""))) is not None:
-            of_client = {"client": host, "principal": principal, "suppressed": suppressed}
-            log.error("interceptor disabled for a client", extra={**keys, **of_client})
+            log.error(
+                "interceptor disabled for a client",
+                extra={
+                    "interceptor": interceptor,
+                    "failures": failures,
+                    "pause_s": pause_s,
+                    "client": host,
+                    "principal": principal,
+                    "suppressed": suppressed,
+                },
+            )
 
     def skipped(self, api: str, reason: str, topic: str) -> None:
         """A batch of a topic with interceptors is forwarded unchanged, or withheld with all that follows."""

@@ -27,7 +27,12 @@ def line(message: str = "connection ended", **extra: Any) -> dict[str, Any]:
     return read
 
 
-FUNCTIONS_WITH_KEYS = ("connection_keys(", "end_keys(", "rejection_keys(")  # their results are part of ``extra``
+FUNCTIONS_WITH_KEYS = (
+    "keys_of(",
+    "connection_keys(",
+    "end_keys(",
+    "rejection_keys(",
+)  # their results are part of ``extra``
 
 
 def keys_passed(tree: ast.AST) -> Iterator[str]:

@@ -27,7 +27,7 @@ from kafka_sidecar.proxy.security.sasl.broker_logins import (
     perform_login,
 )
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, plain
-from kafka_sidecar.proxy.server.admin.readiness import readiness
+from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 
@@ -61,7 +61,8 @@ async def test_a_wrong_password_closes_the_connection_and_is_logged_once_with_th
                 assert await client.rest() == b""
         assert server.metrics.disconnects["authentication_failed"] == 3
         assert readiness(server)["ready"] is False
-        assert "Invalid username or password; correct brokers.sasl (username app" in readiness(server)["broker_login"]
+        shown = verbose_readiness(server)["broker_login"]
+        assert "Invalid username or password; correct brokers.sasl (username app" in shown
     lines = [record for record in caplog.records if record.message == "login failed"]
     assert len(lines) == 1
     assert lines[0].levelno == logging.ERROR
