@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.brokers import REACH_S, admin_of, reason
@@ -51,7 +51,7 @@ class CompactedTopics:
             return
         try:
             cluster, policies = self.ask(due)
-        except OSError as error:
+        except (OSError, Py4JError, TypeError) as error:
             log.warning("cleanup.policy of topics is not known: %s", error)
             return
         self._asked_at.update(dict.fromkeys(due, now))

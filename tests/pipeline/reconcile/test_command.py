@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster import Cluster
 from harness.versions import NEWEST
 from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ from pipeline.conftest import SMALL
 from pipeline.reconcile import truth
 from pipeline.reconcile.conftest import LIMITS, table, write_files
 from pipeline.reconcile.emitted import emit
-from pipeline.reconcile.traffic import MINUTE, traffic
+from pipeline.reconcile.traffic import COMPACTED, MINUTE, traffic
 
 MADE = traffic(seed=7, minutes=12)
 SETTINGS = "\n".join(
@@ -38,6 +39,7 @@ SETTINGS = "\n".join(
         f"  reconcile: {{lateness: {LIMITS.lateness // MINUTE}m, clock_skew: {LIMITS.clock_skew // 1000}s}}",
     ]
 )
+OF_FILES = SETTINGS.replace("reconcile: {", f"reconcile: {{compacted_topics: [{COMPACTED}], ")
 
 
 def type_in(folder: Path, words: Sequence[str]) -> str:
@@ -65,9 +67,11 @@ def check(spark: SparkSession, root: Path) -> None:
 
 def test_the_how_to_reads_files(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path / "events", emit(MADE), 2)
-    (tmp_path / "sidecar.yaml").write_text(f"bootstrap_servers: unused:9092\n{SETTINGS}\n")
+    (tmp_path / "sidecar.yaml").write_text(f"bootstrap_servers: unused:9092\n{OF_FILES}\n")
     output = type_in(tmp_path, [*of_how_to("--input events"), "--config", "sidecar.yaml"])
-    assert re.match(rf"batch 0: {len(emit(MADE))} new events, \d hours computed, rows: \d+ FINAL, ", output)
+    assert re.match(
+        rf"batch 0: {len(emit(MADE))} new events, \d hours computed, rows: \d+ COMPACTED, \d+ FINAL, ", output
+    )
     check(spark, tmp_path / "audit-tables")
     (code,) = (block.text for block in page("docs/how-to/reconcile.md").blocks if block.language == "python")
     lost = [row for row in table(spark, tmp_path / "audit-tables", "losses") if row["finding"] == "lost"]
@@ -76,9 +80,13 @@ def test_the_how_to_reads_files(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_the_how_to_reads_the_audit_topic(spark: SparkSession, tmp_path: Path) -> None:
     with Cluster.start(NEWEST) as cluster:
+        # Which topic is compacted, the broker says.
+        topic = NewTopic(COMPACTED, 1, config={"cleanup.policy": "compact"})
+        admin = AdminClient({"bootstrap.servers": cluster.direct})
+        admin.create_topics([topic])[COMPACTED].result(30)
         producer = Producer({"bootstrap.servers": cluster.direct})
         for event in [*emit(MADE), *emit(MADE)[::3]]:
-            producer.produce("counted", json.dumps(event))
+            producer.produce("counted", json.dumps(event | {"cluster": None}))
         producer.produce("counted", b"not JSON")
         assert producer.flush(30) == 0
         (tmp_path / "sidecar.yaml").write_text(
@@ -90,7 +98,7 @@ def test_the_how_to_reads_the_audit_topic(spark: SparkSession, tmp_path: Path) -
 
 def test_spark_submit_runs_the_same_job(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path / "events", emit(MADE), 1)
-    (tmp_path / "sidecar.yaml").write_text(f"bootstrap_servers: unused:9092\n{SETTINGS}\n")
+    (tmp_path / "sidecar.yaml").write_text(f"bootstrap_servers: unused:9092\n{OF_FILES}\n")
     program = Path(reconcile.__file__).parents[1] / "__main__.py"
     jars = ",".join(map(str, find_jars(None)))
     submit = ["spark-submit", "--master", "local[2]", "--jars", jars, str(program)]

@@ -145,6 +145,6 @@ def test_a_condition_without_its_library_is_rejected_with_the_remedy(monkeypatch
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(module := module_from_spec(spec))
-    with pytest.raises(ValueError, match=r"^CEL is not installed; install kafka-sidecar\[cel\]$"):
+    with pytest.raises(ValueError, match=r"^CEL is not installed; in a clone, pip install '\.\[cel\]'$"):
         module.Cel().configure({"expression": "true"})
     assert module.Cel.settings.expression is None

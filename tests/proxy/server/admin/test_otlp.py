@@ -146,7 +146,7 @@ def test_without_an_endpoint_nothing_of_opentelemetry_is_used() -> None:
 def test_where_opentelemetry_is_not_installed_the_remedy_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kafka_sidecar.proxy.server.admin.otlp", None)
     exported = config("a:1", otlp={"endpoint": "http://collector:4318"})
-    with pytest.raises(ConfigError, match=r"otlp.endpoint: .*install kafka-sidecar\[otel\]"):
+    with pytest.raises(ConfigError, match=r"otlp.endpoint: .*in a clone, pip install '\.\[otel\]'"):
         Process(exported, None, lambda: exported, LogRate(9, lambda: 0.0))
 
 
