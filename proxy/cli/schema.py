@@ -50,8 +50,9 @@ def build_schema() -> Schema:
     topic = definitions["Topic"]
     topic["properties"][TOPIC_POLICY] = topic["properties"]["policy"]
     topic["not"] = {"required": ["policy", TOPIC_POLICY]}
-    topic["properties"]["mode"]["enum"].append(False)
-    topic["properties"]["mode"].pop("type", None)
+    for switch in (topic["properties"]["mode"], definitions["Audit"]["properties"]["access"]):
+        switch["enum"].append(False)  # as YAML reads a bare off
+        switch.pop("type", None)
     return {"$schema": DIALECT, **schema, "title": "Configuration of kafka-sidecar"}
 
 

@@ -63,8 +63,11 @@ def test_documented_values_are_valid_and_so_is_the_configuration_in_them(values:
     assert list(Draft7Validator(json.loads(SCHEMA.read_text())).iter_errors(values)) == []
     for name, text in values.get("files", {}).items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "token").write_text("abc")
-    config = yaml.safe_dump({"bootstrap_servers": "a:1"} | values["config"]).replace("/etc/tokens", str(tmp_path))
+    for secret in ("token", "password"):
+        (tmp_path / secret).write_text("abc")
+    config = yaml.safe_dump({"bootstrap_servers": "a:1"} | values["config"])
+    for folder in ("/etc/tokens", "/run/secrets/kafka"):
+        config = config.replace(folder, str(tmp_path))
     (tmp_path / "kafka-sidecar.yaml").write_text(config)
     variables = {one["name"]: "a:1" for one in values.get("extraEnv", [])}
     validated = CliRunner(env=variables).invoke(app, ["validate", str(tmp_path / "kafka-sidecar.yaml")])

@@ -10,9 +10,9 @@ from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSe
 from kafka_sidecar.interceptors.contract import AcknowledgedBatch, Context
 
 CHAIN = [
-    InterceptorSettings("remove_header", "no-secrets", settings={"keys": ["secret"], "hooks": ["on_send"]}),
+    InterceptorSettings("remove_header", "no-secrets", settings={"keys": ["origin"], "hooks": ["on_send"]}),
     InterceptorSettings("create_timestamp", "created"),
-    InterceptorSettings("add_header", "tenant", settings={"headers": {"tenant": "acme", "secret": "ours"}}),
+    InterceptorSettings("add_header", "tenant", settings={"headers": {"tenant": "acme", "origin": "ours"}}),
     InterceptorSettings("add_header", "again", settings={"headers": {"tenant": "other", "app": {"from": "client_id"}}}),
     InterceptorSettings("trace_context", "traces"),
     InterceptorSettings("latency", "latency"),
@@ -26,13 +26,13 @@ def test_each_interceptor_gets_the_result_of_the_one_before_it(
     catalog, here = InterceptorCatalog(CHAIN, report), context(client_id="app")
     chain = catalog.producers("orders")
     assert chain is not None
-    given = a_batch({"key": b"k", "value": b"v", "headers": [("secret", b"theirs"), ("a", None)]}, {})
+    given = a_batch({"key": b"k", "value": b"v", "headers": [("origin", b"theirs"), ("a", None)]}, {})
     left = chain.send(here, "orders", 0, given)
-    names = ["_t", "tenant", "secret", "app", "traceparent"]
+    names = ["_t", "tenant", "origin", "app", "traceparent"]
     assert [[header.key for header in record.headers] for record in left] == [["a", *names], names]
     assert [(header.key, header.value) for header in left[1].headers][1:4] == [
         ("tenant", b"acme"),
-        ("secret", b"ours"),
+        ("origin", b"ours"),
         ("app", b"app"),
     ]
     assert [(record.key, record.value, record.timestamp) for record in left] == [
