@@ -42,7 +42,7 @@ def test_the_last_ones_are_found_by_their_id_and_listed_newest_first() -> None:
 
 def test_what_a_client_says_of_itself_is_cut() -> None:
     long = "c" * 30_000
-    client = FakeClient(7, long, long, long, "10.0.0.1")
+    client = FakeClient(7, long, long, long, host="10.0.0.1")
     assert sender_of(client, None) == Sender(7, "10.0.0.1", "c" * 249, "c" * 249, "c" * 249)
 
 
