@@ -109,8 +109,10 @@ def principal_by(rules: tuple[PrincipalRule, ...]) -> Name:
         if log.isEnabledFor(logging.DEBUG):
             used = transport.get_extra_info("ssl_object")
             detail = f"{used.version()}, {used.cipher()[0]}" if used is not None else None
-            about = {"session": connection.number, "principal": connection.session.principal, "detail": detail}
-            log.debug("TLS handshake done", extra=about)
+            log.debug(
+                "TLS handshake done",
+                extra={"session": connection.number, "principal": connection.session.principal, "detail": detail},
+            )
 
     return name_and_log
 

@@ -145,7 +145,8 @@ def test_a_password_that_cannot_be_read_is_a_mistake_of_the_section(tmp_path: Pa
     ("others", "sentence"),
     [
         ({"clients": {}}, "brokers.logins is set, but clients have no principals: set clients.sasl or"),
-        ({"brokers": {"logins": [{"principals": ["User:a"], "mechanism": "PLAIN", "username": "a", "password_file": "p"}]}},
+        ({"brokers": {"logins": [{"principals": ["User:*"], "mechanism": "PLAIN", "username": "a",
+                                  "password_file": "p"}]}},
          "logins is set, but not used: set security_protocol to SASL_PLAINTEXT or SASL_SSL"),
     ],
 )  # fmt: skip
