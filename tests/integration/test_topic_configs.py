@@ -323,7 +323,7 @@ def works(call: Callable[[], object]) -> bool:
 
 def topic_configs_state(sidecar: Sidecar) -> tuple[int, str]:
     """What /readyz says about them."""
-    page = admin_pages.get(f"{sidecar.admin}/readyz")
+    page = admin_pages.get(f"{sidecar.admin}/readyz?verbose")
     return page.status, json.loads(page.text)["topic_configs"]
 
 

@@ -78,6 +78,7 @@ CASES = (
     Case("gzip with a varint that does not end", of(gzip.compress(b"\xff" * 12), attributes=GZIP)),
     Case("zstd with a varint that does not end", of(zstandard.compress(b"\xff" * 12), attributes=ZSTD)),
     Case("lz4 with a varint that does not end", of(lz4.frame.compress(b"\xff" * 12), attributes=LZ4)),
+    Case("gzip with bytes after it", of(gzip.compress(records(VALUES)) + b"abc", 3, attributes=GZIP)),
     Case("zstd with bytes after it", of(zstandard.compress(records(VALUES)) + b"abc", 3, attributes=ZSTD)),
     Case("lz4 with linked blocks", of(lz4.frame.compress(records(VALUES), block_linked=True), 3, attributes=LZ4)),
     Case("raw snappy", of(bytes(cramjam.snappy.compress_raw(records(VALUES))), 3, attributes=SNAPPY)),
@@ -148,10 +149,7 @@ def test_a_broken_batch_gets_the_code_that_the_broker_gives(guarded: Guarded, ca
     assert (through and through.code) == (direct and direct.code)
 
 
-STRICTER = (
-    Case("gzip with bytes after it", of(gzip.compress(records(VALUES)) + b"abc", 3, attributes=GZIP)),
-    Case("lz4 with bytes after it", of(lz4.frame.compress(records(VALUES)) + b"abc", 3, attributes=LZ4)),
-)
+STRICTER = (Case("lz4 with bytes after it", of(lz4.frame.compress(records(VALUES)) + b"abc", 3, attributes=LZ4)),)
 
 
 @pytest.mark.parametrize("case", STRICTER, ids=str)
