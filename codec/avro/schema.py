@@ -50,7 +50,7 @@ _NAMED = {"record": RECORD, "error": RECORD, "enum": ENUM, "fixed": FIXED}
 
 
 class AvroSchemaError(ValueError):
-    """A text is no Avro schema, or one over a limit; one line that says where."""
+    """An invalid Avro schema, or one over a limit. The message is one line with the place."""
 
 
 class _UnknownNameError(AvroSchemaError):
@@ -82,7 +82,7 @@ class AvroSchema:
         """The schema of a text. Each reference, by what messages call it, declares names for it and the others.
 
         Raises:
-            AvroSchemaError: a text is no schema, refers to a name that no other declares, or is over a limit.
+            AvroSchemaError: a text is not a schema, refers to a name that no other declares, or is over a limit.
         """
         compiler = _Compiler()
         waiting = {name: _load(reference, f"{name}: ") for name, reference in references.items()}
@@ -230,7 +230,7 @@ class _Compiler:
         for full in (name, f"{namespace}.{name}") if "." in name or not namespace else (f"{namespace}.{name}", name):
             if full in self._named:
                 return self._named[full]
-        raise _UnknownNameError(f"{path}: {_shown(name)} is no type and was not declared before")
+        raise _UnknownNameError(f"{path}: {_shown(name)} is not a type, and no type of that name is declared before")
 
     def _new_of(self, kind: int, declared: Mapping[str, Any], part: str, namespace: str, path: str, depth: int) -> int:
         if part not in declared:
@@ -289,17 +289,17 @@ def _full_name(declared: Mapping[str, Any], namespace: str, path: str) -> tuple[
     """The full name of a type, and the namespace for what is declared in it."""
     name, own = declared.get("name"), declared.get("namespace", namespace)
     if not isinstance(name, str) or not isinstance(own, str):
-        raise AvroSchemaError(f"{path}: has no name, or a namespace that is no text")
+        raise AvroSchemaError(f"{path}: has no name, or a namespace that is not text")
     full = name if "." in name or not own else f"{own}.{name}"
     if not all(_NAME.fullmatch(part) for part in full.split(".")):
-        raise AvroSchemaError(f"{path}: {_shown(full)} is no name: letters, digits and _, and dots between")
+        raise AvroSchemaError(f"{path}: {_shown(full)} is not a name: use letters, digits and _, with dots between")
     return full, full.rpartition(".")[0]
 
 
 def _symbols(declared: Mapping[str, Any], path: str) -> Sequence[str]:
     symbols = declared.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(one, str) and _NAME.fullmatch(one) for one in symbols):
-        raise AvroSchemaError(f"{path}: symbols are no list of names")
+        raise AvroSchemaError(f"{path}: symbols must be a list of names")
     if len(set(symbols)) < len(symbols):
         raise AvroSchemaError(f"{path}: has a symbol twice")
     return symbols
@@ -308,14 +308,14 @@ def _symbols(declared: Mapping[str, Any], path: str) -> Sequence[str]:
 def _fixed_size(declared: Mapping[str, Any], path: str) -> int:
     size = declared.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= MAX_FIXED:
-        raise AvroSchemaError(f"{path}: size is no number of bytes from 0 to {MAX_FIXED}")
+        raise AvroSchemaError(f"{path}: size must be a number of bytes from 0 to {MAX_FIXED}")
     return size
 
 
 def _fields(declared: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
     fields, seen = declared.get("fields"), set()
     if not isinstance(fields, list):
-        raise AvroSchemaError(f"{path}: fields are no list")
+        raise AvroSchemaError(f"{path}: fields must be a list")
     for number, one in enumerate(fields):
         name = one.get("name") if isinstance(one, dict) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name) or "type" not in one:

@@ -3,6 +3,8 @@
 cimport cython
 
 from kafka_sidecar.codec.json.syntax cimport after_text
+from kafka_sidecar.codec.records.record cimport Record
+from kafka_sidecar.codec.records.records cimport Records
 
 cdef extern from *:
     """
@@ -31,11 +33,17 @@ cdef extern from *:
 
 cdef int _NULL, _BOOLEAN, _INT, _LONG, _BYTES, _STRING, _ENUM, _FLOAT, _DOUBLE, _FIXED, _RECORD, _ARRAY, _MAP, _UNION
 cdef int _MAX_DEPTH, _EMPTY
+cdef Py_ssize_t _COMPILED, _MAX_BYTES, _STACK_BYTES
 cdef long long _LARGEST
 cdef Py_ssize_t _LONG_VALUE
 cdef int _ENDS_EARLY, _TRAILING, _TOO_DEEP, _BAD_NUMBER, _BAD_LENGTH, _BAD_BRANCH, _BAD_SYMBOL
 cdef int _BAD_BOOLEAN, _NOT_UTF8, _TOO_MANY
 
+@cython.locals(
+    found=list, record=Record, data=bytes, stack=bytearray, read=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t,
+    size=Py_ssize_t,
+)
+cpdef list find_not_avro(Records records, bint of_key, Py_ssize_t skip, bytes program, int max_depth, Py_ssize_t max_results)
 cpdef Py_ssize_t walk_long(bytes program, bytes data, Py_ssize_t start, Py_ssize_t end, bytearray stack, int max_depth)
 @cython.locals(found=Py_ssize_t)
 cdef Py_ssize_t _walk_beside(const unsigned char* program, const unsigned char* data, Py_ssize_t start, Py_ssize_t end, unsigned char* stack, int max_depth) noexcept

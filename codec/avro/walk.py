@@ -1,4 +1,4 @@
-"""Checks that bytes are one value of an Avro schema in the binary encoding, without creating any object.
+"""Checks that bytes are values of an Avro schema in the binary encoding: of a whole batch, or one.
 
 The schema is a program of 32-bit words (`schema.AvroSchema.program`): four for each type, and the numbers of the types
 that records and unions consist of. The walk has a stack of its own and ends whatever the bytes are: a deep value is a
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from sys import byteorder
 
+from kafka_sidecar.codec.checkpoint import COMPILED, MAX_BYTES, checkpoint
+
 try:
     import cython
 except ImportError:
@@ -23,6 +25,7 @@ except ImportError:
 
 if not cython.compiled:
     from kafka_sidecar.codec.json.syntax import after_text
+    from kafka_sidecar.codec.records import Records
 
     def word(program: bytes, at: int) -> int:
         """The word of a program at this index."""
@@ -44,7 +47,8 @@ NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING, FIXED, ENUM, RECORD, ARR
 # For C.
 _NULL, _BOOLEAN, _INT, _LONG, _BYTES, _STRING, _ENUM = NULL, BOOLEAN, INT, LONG, BYTES, STRING, ENUM
 _FLOAT, _DOUBLE, _FIXED, _RECORD, _ARRAY, _MAP, _UNION = FLOAT, DOUBLE, FIXED, RECORD, ARRAY, MAP, UNION
-_MAX_DEPTH = MAX_DEPTH
+_MAX_DEPTH, _STACK_BYTES = MAX_DEPTH, STACK_BYTES
+_COMPILED, _MAX_BYTES = COMPILED, MAX_BYTES
 _EMPTY = 100_000  # steps
 _LARGEST = 1 << 62  # a count
 _LONG_VALUE = 64 << 10  # bytes
@@ -64,6 +68,36 @@ REASONS = (
     "text that is not UTF-8",
     "too many elements that take no bytes",
 )
+
+
+def find_not_avro(
+    records: Records, of_key: bool, skip: int, program: bytes, max_depth: int, max_results: int
+) -> list[tuple[int, int, int]]:
+    """The records whose value, or key, is shorter than ``skip`` bytes, or is no value of the program's type after them.
+
+    At most ``max_results``, each as its index and where its bytes begin and end in the payload; null is none of them.
+    """
+    found: list[tuple[int, int, int]] = []
+    record = records._cursor()
+    data = records.payload
+    stack = bytearray(_STACK_BYTES)
+    read = 0  # bytes since the last checkpoint
+    for index in range(len(records)):
+        record._advance()
+        record._read()
+        start = record._key_at if of_key else record._value_at
+        size = record._key_size if of_key else record._value_size
+        if size < 0:
+            continue
+        read += size
+        if read > _MAX_BYTES or index & _COMPILED == _COMPILED:
+            read = 0
+            checkpoint()
+        if size < skip or walk_long(program, data, start + skip, start + size, stack, max_depth) < 0:
+            found.append((index, start, start + size))
+            if len(found) >= max_results:
+                break
+    return found
 
 
 def walk_long(program: bytes, data: bytes, start: int, end: int, stack: bytearray, max_depth: int) -> int:

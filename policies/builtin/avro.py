@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kafka_sidecar.codec.avro.records import find_not_avro
 from kafka_sidecar.codec.avro.schema import AvroSchema
+from kafka_sidecar.codec.avro.walk import find_not_avro
 from kafka_sidecar.policies.contract import MAX_REJECTIONS
 from kafka_sidecar.policies.schemas.files import SchemaFilePolicy, SchemaFileSettings
 

@@ -97,7 +97,7 @@ class SchemaFilePolicy(RecordValidationPolicy):
 
 def _files_of(folder: Path, ending: str) -> list[Path]:
     if not folder.is_dir():
-        raise ValueError(f"references: {folder} is no folder")
+        raise ValueError(f"references: {folder} is not a folder")
     found = sorted(path for path in folder.rglob(f"*{ending}") if path.is_file())
     if len(found) > MAX_FILES:
         raise ValueError(f"references: {folder} has {len(found)} files: at most {MAX_FILES} are read")

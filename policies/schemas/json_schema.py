@@ -32,7 +32,7 @@ MAX_PATH = 200  # characters
 
 
 class JsonSchemaError(ValueError):
-    """A document is no JSON Schema, or one that is not supported; one line."""
+    """An invalid JSON Schema, or one that is not supported. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class JsonSchema:
             formats: whether ``format`` is asserted; else it is an annotation, as JSON Schema 2020-12 has it.
 
         Raises:
-            JsonSchemaError: a document is no schema, is over a limit, or refers to something that is not there.
+            JsonSchemaError: a document is not a schema, is over a limit, or refers to something that is not there.
         """
         if jsonschema_rs is None:
             raise JsonSchemaError(NOT_INSTALLED)

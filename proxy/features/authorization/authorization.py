@@ -17,8 +17,12 @@ from kafka_sidecar.proxy.features.authorization.checks import Check, CheckProduc
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
 from kafka_sidecar.proxy.features.authorization.denials import Denials
 from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
-from kafka_sidecar.proxy.features.authorization.group_apis import GROUP_APIS, GROUP_DESCRIPTIONS, SHARE_GROUP_APIS
-from kafka_sidecar.proxy.features.authorization.internal_topics import CheckStreams
+from kafka_sidecar.proxy.features.authorization.group_apis import (
+    GROUP_APIS,
+    GROUP_DESCRIPTIONS,
+    SHARE_GROUP_APIS,
+    CheckStreams,
+)
 from kafka_sidecar.proxy.features.authorization.pages import CheckPages
 from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckShared
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS

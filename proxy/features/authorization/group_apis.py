@@ -1,5 +1,5 @@
 """The APIs whose requests name groups, the operations that each needs as KafkaApis checks them, and how each answers
-that they are not allowed. OffsetFetch has its own exchange (`described_offsets`).
+that they are not allowed. OffsetFetch has a stage of its own (`descriptions`), and so has StreamsGroupHeartbeat, here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from kafka_sidecar.codec.messages import (
     sync_group,
 )
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.messages import Rejection
+from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation, Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
@@ -49,7 +50,9 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_transaction,
     shown_if,
 )
+from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
+from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
 MAX_BEGINNING = 249  # characters of a topic's name
 GROUP_TYPE, TRANSACTION_TYPE = 0, 1  # Kafka's CoordinatorType
@@ -448,3 +451,43 @@ GROUP_DESCRIPTIONS: Mapping[int, CheckedApi] = {
         shown=_with_shown_offsets,
     ),
 }
+
+
+class CheckStreams(Check):
+    """The stage of StreamsGroupHeartbeat: the broker creates the internal topics of a topology (KIP-1071), with the
+    sidecar's rights, so a member needs the right to create those that do not exist.
+
+    A broker lets one without it join all the same, creates nothing and says so in a status. It cannot be asked not to
+    create, so here the heartbeat that brings the topology is refused.
+    """
+
+    def start(self, client: Client, version: int) -> CheckStreamsRun:
+        return CheckStreamsRun(self._rules, self._key, self._api, client)
+
+
+class CheckStreamsRun(CheckRun):
+    """One request."""
+
+    __slots__ = ()
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        if (answer := (yield from super().request(request))) is not None:
+            return answer
+        asked = yield from request.read(streams_group_heartbeat.StreamsGroupHeartbeatRequest)
+        names = sorted(internal_topics(asked.topology))
+        principal = self._client.principal
+        if not names or self._rules.allows(self._key, on_cluster(Operation.CREATE), principal):
+            return None
+        denied = {
+            name: why
+            for name in names
+            if (why := self._rules.check(self._key, on_topic(Operation.CREATE, name), principal)) is not None
+        }
+        if not denied:
+            return None
+        existing = yield TopicIds(tuple(denied))
+        for name, why in denied.items():
+            if name not in (existing or {}):
+                self._rules.denials.record(self._key, [why], self._client)
+                return self._api.refusal(asked, why)
+        return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.avro.records import find_not_avro
 from kafka_sidecar.codec.avro.schema import AvroSchema
+from kafka_sidecar.codec.avro.walk import find_not_avro
 from kafka_sidecar.codec.records import NewRecord, Records, batches, build_batch
 
 INT = AvroSchema.parse('"int"').program

@@ -32,15 +32,15 @@ def test_every_schema_of_fastavro_is_one(example: tuple[Any, Any]) -> None:
 REJECTED: list[tuple[str, str]] = [
     ("{", "is not JSON"),
     ("1", "$: is neither a name, a list nor an object"),
-    ('"nope"', "$: 'nope' is no type"),
+    ('"nope"', "$: 'nope' is not a type"),
     ('["int", "int"]', "$: a union has a type twice"),
     ('["int", ["null"]]', "$: a union is directly in a union"),
     ('{"type": "array"}', "$: has no items"),
     ('{"type": "enum", "name": "E", "symbols": ["A", "A"]}', "$: has a symbol twice"),
-    ('{"type": "enum", "name": "E", "symbols": "A"}', "$: symbols are no list of names"),
-    ('{"type": "fixed", "name": "F", "size": -1}', "$: size is no number of bytes"),
+    ('{"type": "enum", "name": "E", "symbols": "A"}', "$: symbols must be a list of names"),
+    ('{"type": "fixed", "name": "F", "size": -1}', "$: size must be a number of bytes"),
     ('{"type": "record", "fields": []}', "$: has no name"),
-    ('{"type": "record", "name": "a b", "fields": []}', "$: 'a b' is no name"),
+    ('{"type": "record", "name": "a b", "fields": []}', "$: 'a b' is not a name"),
     ('{"type": "record", "name": "R", "fields": [{"name": "f"}]}', "$: field 0 has no type"),
     (json.dumps({**A, "fields": [{"name": "f", "type": "int"}] * 2}), "$: has the field 'f' twice"),
     (json.dumps({**A, "fields": [{"name": "f", "type": A}]}), "$.f: 'A' is declared twice"),
@@ -70,7 +70,7 @@ def test_references_are_found_in_any_order() -> None:
         schema = AvroSchema.parse(root, references)
         assert schema.find_fault(b"\x02\x04", 0, 2) is None
         assert str(schema.find_fault(b"\x02", 0, 1)) == "$.a.i: ends too early at byte 1"
-    with pytest.raises(AvroSchemaError, match=r"^b: \$.a: 'n.A' is no type"):
+    with pytest.raises(AvroSchemaError, match=r"^b: \$.a: 'n.A' is not a type"):
         AvroSchema.parse(root, {"b": b})
 
 
@@ -79,5 +79,5 @@ def test_names_are_looked_up_as_fastavro_does() -> None:
     outer = {"type": "record", "name": "O", "namespace": "y", "fields": [{"name": "i", "type": inner}]}
     with pytest.raises((UnknownType, SchemaParseException)):
         fastavro.parse_schema(outer)
-    with pytest.raises(AvroSchemaError, match="'O' is no type"):
+    with pytest.raises(AvroSchemaError, match="'O' is not a type"):
         AvroSchema.parse(json.dumps(outer))

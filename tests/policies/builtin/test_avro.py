@@ -68,7 +68,7 @@ def test_types_of_other_files_are_found(tmp_path: Path, refusals: Refusals) -> N
         ({}, "needs a schema: configure it under policies: with a file"),
         ({"file": "/nowhere.avsc"}, "file: /nowhere.avsc cannot be read: No such file or directory"),
         ({"file": "order.txt"}, r"file: .*order.txt: is not JSON"),
-        ({"file": "order.avsc", "references": "/nowhere"}, "references: /nowhere is no folder"),
+        ({"file": "order.avsc", "references": "/nowhere"}, "references: /nowhere is not a folder"),
         ({"file": "order.avsc", "prefix": "glue"}, "prefix: write 'none' or 'confluent'"),
     ],
 )

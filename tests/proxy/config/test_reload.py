@@ -324,7 +324,7 @@ def test_a_running_sidecar_reads_a_schema_again_once_its_file_has_changed(tmp_pa
         program.wait_for(lambda: '"serving"' in program.output(), "serving")
         schema.write_text('"nothing"')
         program.wait_for(lambda: REJECTED in program.output(), "the rejection")
-        assert "order.avsc: $: 'nothing' is no type" in program.output()
+        assert "order.avsc: $: 'nothing' is not a type" in program.output()
         assert APPLIED not in program.output()
         schema.write_text('"string"')
         program.wait_for(lambda: APPLIED in program.output(), "the new schema")
