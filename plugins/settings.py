@@ -108,11 +108,12 @@ class Settings(StrictScalars):
 
 
 class FileSettings(dict[str, Any]):
-    """The settings of a plug-in as a configuration file has them, and the folder that its paths are relative to."""
+    """The settings of a plug-in as a configuration file has them, and what they refer to."""
 
-    def __init__(self, settings: Mapping[str, Any], folder: Path) -> None:
+    def __init__(self, settings: Mapping[str, Any], folder: Path, registries: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
-        self.folder = folder
+        self.folder = folder  # that paths are relative to
+        self.registries = registries or {}  # of schemas, by name
 
 
 def _resolve(value: str, info: ValidationInfo) -> Path:
@@ -140,7 +141,8 @@ def read_settings(model: type[S], configs: Mapping[str, Any]) -> S:
         ValueError: a setting is invalid; the message names it and the remedy.
     """
     try:
-        return model.model_validate(dict(configs), context={"folder": getattr(configs, "folder", Path())})
+        context = {"folder": getattr(configs, "folder", Path()), "registries": getattr(configs, "registries", {})}
+        return model.model_validate(dict(configs), context=context)
     except ValidationError as error:
         raise SettingsError(_faults(error, model)) from error
 

@@ -19,7 +19,6 @@ FRONT_DOORS = {
     "audit": {"access", "contract", "counters", "event_auditor", "events", "outbox", "registry"},
     "codec": {
         "apis",
-        "avro",
         "batch_layout",
         "checkpoint",
         "compiled",
@@ -77,6 +76,7 @@ FRONT_DOORS = {
         "values",
         "violations",
     },
+    "schemas": {"avro", "ids", "json_schema", "language", "protobuf", "registry"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from kafka_sidecar.policies.schemas.files import SchemaFilePolicy, SchemaFileSettings
-from kafka_sidecar.policies.schemas.json_schema import JsonSchema
-
-if TYPE_CHECKING:
-    from kafka_sidecar.codec.records import Records
+from kafka_sidecar.policies.builtin.schema_files import SchemaFilePolicy, SchemaFileSettings
+from kafka_sidecar.schemas.json_schema import JsonSchema
 
 
 class JsonSchemaSettings(SchemaFileSettings):
@@ -25,15 +21,5 @@ class JsonSchemaPolicy(SchemaFilePolicy):
     records_at_once = 100  # about 5 us for a record of 1 KB
     bytes_at_once = 128 << 10
 
-    def read(self, text: str, references: Mapping[str, str]) -> str:
-        self._schema = JsonSchema(text, references, self.settings.formats)
-        return self._schema.name
-
-    def find_faults(self, records: Records, skip: int) -> Iterator[tuple[int, str]]:
-        find_fault, max_depth, is_key = self._schema.find_fault, self.settings.max_depth, self.settings.part == "key"
-        for record in records:
-            text = record.key if is_key else record.value
-            if text is not None and len(text) >= skip:
-                fault = find_fault(text[skip:] if skip else text, max_depth)
-                if fault is not None:
-                    yield record.index, str(fault)
+    def parse(self, text: str, references: Mapping[str, str]) -> JsonSchema:
+        return JsonSchema(text, references, self.settings.formats)

@@ -78,7 +78,9 @@ def all_pages() -> list[Page]:
     return [Page(path) for path in [*top, *pages]]
 
 
-PACKAGES = ("codec", "plugins", "policies", "interceptors", "audit", "large_messages", "deploy", "proxy", "pipeline")
+PACKAGES = (
+    "codec", "plugins", "schemas", "policies", "interceptors", "audit", "large_messages", "deploy", "proxy", "pipeline",
+)  # fmt: skip
 
 
 def modules(*folders: str) -> list[Path]:

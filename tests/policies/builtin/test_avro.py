@@ -1,4 +1,4 @@
-"""Records that are values of an Avro schema; the encoding itself is tested in tests/codec/avro."""
+"""Records that are values of an Avro schema; the encoding itself is tested in tests/schemas/avro."""
 
 from __future__ import annotations
 

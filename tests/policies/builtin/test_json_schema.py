@@ -11,7 +11,7 @@ import pytest
 from support.examples import for_each
 
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
-from kafka_sidecar.policies.schemas.json_schema import JsonSchema, JsonSchemaError
+from kafka_sidecar.schemas.json_schema import JsonSchema, JsonSchemaError
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
 UNLIKE = "Topic orders requires record values to be of the schema orders: "
@@ -111,17 +111,17 @@ def test_what_is_no_schema_is_refused_in_one_line_and_nothing_is_fetched(example
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
-    assert JsonSchema('{"$ref": "#"}').find_fault(b"1") is None
+    assert JsonSchema('{"$ref": "#"}').fault_of(b"1") is None
     tree = JsonSchema('{"properties": {"next": {"$ref": "#"}}, "required": ["n"]}')
-    assert str(tree.find_fault(b'{"n": 1, "next": {"n": 1, "next": {}}}')) == "$.next.next: required n"
+    assert str(tree.fault_of(b'{"n": 1, "next": {"n": 1, "next": {}}}')) == "$.next.next: required n"
 
 
 def test_a_pattern_takes_linear_time() -> None:
     schema = JsonSchema('{"pattern": "^(a+)+$"}')
-    assert schema.find_fault(b'"' + b"a" * 100_000 + b'!"') is not None
+    assert schema.fault_of(b'"' + b"a" * 100_000 + b'!"') is not None
 
 
 def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch, schema: str) -> None:
-    monkeypatch.setattr("kafka_sidecar.policies.schemas.json_schema.jsonschema_rs", None)
+    monkeypatch.setattr("kafka_sidecar.schemas.json_schema.jsonschema_rs", None)
     with pytest.raises(ValueError, match=r"pip install '\.\[schemas\]'"):
         PolicyCatalog({"it": PolicySettings("json_schema", settings={"file": schema})})

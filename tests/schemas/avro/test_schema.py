@@ -12,7 +12,7 @@ from hypothesis import given
 from support.avro_values import ORDER, schemas
 from support.examples import for_each
 
-from kafka_sidecar.codec.avro.schema import MAX_TEXT, AvroSchema, AvroSchemaError
+from kafka_sidecar.schemas.avro.schema import MAX_TEXT, AvroSchema, AvroSchemaError
 
 A = {"type": "record", "name": "A", "fields": []}
 
@@ -69,7 +69,7 @@ def test_references_are_found_in_any_order() -> None:
     for references in ({"a": a, "b": b}, {"b": b, "a": a}):
         schema = AvroSchema.parse(root, references)
         assert schema.find_fault(b"\x02\x04", 0, 2) is None
-        assert str(schema.find_fault(b"\x02", 0, 1)) == "$.a.i: ends too early at byte 1"
+        assert str(schema.fault_of(b"\x02", 0, 1)) == "$.a.i: ends too early at byte 1"
     with pytest.raises(AvroSchemaError, match=r"^b: \$.a: 'n.A' is not a type"):
         AvroSchema.parse(root, {"b": b})
 

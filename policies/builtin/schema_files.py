@@ -13,6 +13,7 @@ from kafka_sidecar.policies.contract import ALL, Fault, Hints, RecordValidationP
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
+    from kafka_sidecar.schemas.language import Schema
 
 PREFIXES = {"none": 0, "confluent": 5}  # bytes: a 0 and the id of four bytes
 MAX_FILES = 1000  # of a folder
@@ -42,18 +43,14 @@ class SchemaFilePolicy(RecordValidationPolicy):
 
     settings: SchemaFileSettings
     ending: ClassVar[str]  # of the files
-    name: str = ""  # of the schema, for messages
+    _schema: Schema | None = None
 
-    def read(self, text: str, references: Mapping[str, str]) -> str:
-        """Take a schema, and those that it refers to by their paths inside the folder; its name.
+    def parse(self, text: str, references: Mapping[str, str]) -> Schema:
+        """The schema, with those that it refers to by their paths inside the folder.
 
         Raises:
             ValueError: one of them is invalid; one line.
         """
-        raise NotImplementedError
-
-    def find_faults(self, records: Records, skip: int) -> Iterable[tuple[int, str]]:
-        """The records that are not null and whose part is not of the schema after the first ``skip`` bytes, and why."""
         raise NotImplementedError
 
     def configure(self, configs: Mapping[str, Any]) -> None:
@@ -65,12 +62,12 @@ class SchemaFilePolicy(RecordValidationPolicy):
         others = {str(path.relative_to(str(self._references))): _text_of(path) for path in self._others}
         text = _text_of(self._file)
         try:
-            self.name = self.read(text, others)
+            self._schema = self.parse(text, others)
         except ValueError as error:
             raise ValueError(f"file: {self._file}: {error}") from error
 
     def files(self) -> Iterable[Path]:
-        if not self.name:
+        if self._schema is None:
             return []
         folder = [Path(self._references)] if self._references is not None else []
         return [self._file, *folder, *self._others]
@@ -83,7 +80,9 @@ class SchemaFilePolicy(RecordValidationPolicy):
         reject_argument(text)
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
-        part, skip = self.settings.part, PREFIXES[self.settings.prefix]
+        own, schema = self.settings, self._schema
+        assert schema is not None, "configured"
+        part, skip = own.part, PREFIXES[own.prefix]
         if skip or not self.settings.allow_null:
             for record in records:
                 text = record.key if part == "key" else record.value
@@ -91,8 +90,8 @@ class SchemaFilePolicy(RecordValidationPolicy):
                     yield Fault(record.index, NULL % (topic.topic, part), f"null_{part}")
                 elif text is not None and skip and (len(text) < skip or text[0] != 0):
                     yield Fault(record.index, NO_ID % (topic.topic, part), "no_schema_id")
-        for index, why in self.find_faults(records, skip):
-            yield Fault(index, UNLIKE % (topic.topic, part, self.name, why), "not_of_schema")
+        for index, why in schema.find_faults(records, part == "key", skip, own.max_depth, framed=skip > 0):
+            yield Fault(index, UNLIKE % (topic.topic, part, schema.name, why), "not_of_schema")
 
 
 def _files_of(folder: Path, ending: str) -> list[Path]:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from support.avro_values import ORDER, written_values
 from support.examples import for_each
 
-from kafka_sidecar.codec.avro.schema import AvroSchema
+from kafka_sidecar.schemas.avro.schema import AvroSchema
 
 SCHEMA = AvroSchema.parse(json.dumps(ORDER))
 
 
 def fault_of(schema: AvroSchema, data: bytes, max_depth: int = 128) -> str | None:
-    found = schema.find_fault(data, 0, len(data), max_depth)
+    found = schema.fault_of(data, 0, len(data), max_depth)
     return None if found is None else str(found)
 
 
@@ -47,7 +47,7 @@ def test_what_is_accepted_fastavro_can_read_to_the_end(example: tuple[Any, bytes
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_accepted_or_have_a_fault(data: bytes) -> None:
-    found = SCHEMA.find_fault(data, 0, len(data))
+    found = SCHEMA.fault_of(data, 0, len(data))
     assert found is None or 0 <= found.at <= len(data)
 
 

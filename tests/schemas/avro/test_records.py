@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.codec.avro.schema import AvroSchema
-from kafka_sidecar.codec.avro.walk import find_not_avro
 from kafka_sidecar.codec.records import NewRecord, Records, batches, build_batch
+from kafka_sidecar.schemas.avro.schema import AvroSchema
+from kafka_sidecar.schemas.avro.walk import find_not_avro
 
 INT = AvroSchema.parse('"int"').program
 

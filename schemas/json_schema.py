@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 import orjson
@@ -17,12 +17,16 @@ import orjson
 from kafka_sidecar.codec.json.syntax import find_fault
 from kafka_sidecar.plugins.settings import quote
 
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+
 try:
     import jsonschema_rs
 except ImportError:  # an extra
     jsonschema_rs = None  # type: ignore[assignment]
 
 NOT_INSTALLED = "JSON Schema is not installed; in a clone, pip install '.[schemas]'"
+MAX_DEPTH = 128  # levels of a text, unless a caller says otherwise
 MAX_TEXT = 1 << 20  # bytes of a document
 MAX_SCHEMA_DEPTH = 200  # levels
 # What a keyword's own limit is called by the library; none of them comes from a record.
@@ -66,8 +70,9 @@ class JsonSchema:
         parsed = {name: _parse(document, name) for name, document in documents.items()}
         own = _id_of(schema)
         named = {_id_of(document) or urljoin(own, name): document for name, document in parsed.items()}
-        self.name: str = own or str(schema.get("title", "")) if isinstance(schema, dict) else ""
-        self.name = self.name[:MAX_SHOWN] or "of the file"
+        title = schema.get("title") if isinstance(schema, dict) else None
+        self.title = title if isinstance(title, str) else None
+        self.name = (own or self.title or "of the file")[:MAX_SHOWN]
         self._names = frozenset(name for document in (schema, *parsed.values()) for name in _names(document))
         try:
             registry = jsonschema_rs.Registry(list(named.items()), retriever=_refuse)
@@ -78,15 +83,33 @@ class JsonSchema:
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             raise JsonSchemaError(str(error).splitlines()[0]) from error
 
-    def find_fault(self, text: bytes, max_depth: int = 128) -> JsonSchemaFault | None:
+    def find_faults(
+        self, records: Records, of_key: bool, skip: int, max_depth: int, framed: bool = False
+    ) -> Iterator[tuple[int, str]]:
+        for record in records:
+            text = record.key if of_key else record.value
+            if text is not None and len(text) >= skip:
+                fault = self.fault_of(text[skip:] if skip else text, max_depth)
+                if fault is not None:
+                    yield record.index, str(fault)
+
+    def find_fault(
+        self, data: bytes, start: int, end: int, max_depth: int = MAX_DEPTH, framed: bool = False
+    ) -> str | None:
+        fault = self.fault_of(data[start:end], max_depth)
+        return None if fault is None else str(fault)
+
+    def record_name(self, data: bytes, start: int, end: int, framed: bool = False) -> str | None:
+        return self.title
+
+    def decode(self, data: bytes, start: int, end: int, max_depth: int, framed: bool = False) -> Any:
+        raise NotImplementedError
+
+    def fault_of(self, text: bytes, max_depth: int = MAX_DEPTH) -> JsonSchemaFault | None:
         """Why a text is not JSON, or does not conform; None if it does."""
         syntax = find_fault(text, 0, len(text), max_depth)
         if syntax is not None:
             return JsonSchemaFault("$", f"not JSON, {syntax}")
-        return self.find_fault_of_json(text)
-
-    def find_fault_of_json(self, text: bytes) -> JsonSchemaFault | None:
-        """Why well-formed JSON, of a depth that was checked, does not conform; None if it does."""
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:  # a number that no parser represents

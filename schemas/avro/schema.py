@@ -13,9 +13,9 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kafka_sidecar.codec.avro.walk import (
+from kafka_sidecar.schemas.avro.walk import (
     ARRAY,
     BOOLEAN,
     BYTES,
@@ -33,8 +33,14 @@ from kafka_sidecar.codec.avro.walk import (
     STACK_BYTES,
     STRING,
     UNION,
+    find_not_avro,
     walk_long,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+
+MAX_FAULTS = 1000  # of one batch that are looked for
 
 MAX_TEXT = 1 << 20  # characters of a schema
 MAX_TYPES = 10_000  # with those that it refers to
@@ -98,7 +104,27 @@ class AvroSchema:
                 raise failed
         return compiler.finish(compiler.add(_load(text), "$"))
 
-    def find_fault(self, data: bytes, start: int, end: int, max_depth: int = 128) -> AvroFault | None:
+    def find_faults(
+        self, records: Records, of_key: bool, skip: int, max_depth: int, framed: bool = False
+    ) -> Iterator[tuple[int, str]]:
+        data = records.payload
+        for index, start, end in find_not_avro(records, of_key, skip, self.program, max_depth, MAX_FAULTS):
+            if start + skip <= end:
+                yield index, str(self.fault_of(data, start + skip, end, max_depth))
+
+    def find_fault(
+        self, data: bytes, start: int, end: int, max_depth: int = MAX_DEPTH, framed: bool = False
+    ) -> str | None:
+        fault = self.fault_of(data, start, end, max_depth)
+        return None if fault is None else str(fault)
+
+    def record_name(self, data: bytes, start: int, end: int, framed: bool = False) -> str | None:
+        return self.name
+
+    def decode(self, data: bytes, start: int, end: int, max_depth: int, framed: bool = False) -> Any:
+        raise NotImplementedError
+
+    def fault_of(self, data: bytes, start: int, end: int, max_depth: int = 128) -> AvroFault | None:
         """Why ``data[start:end]`` is not one value of this schema in the binary encoding, or None if it is.
 
         Raises:

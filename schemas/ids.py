@@ -1,0 +1,1 @@
+"""The forms in which records have the id of their schema."""
