@@ -49,7 +49,7 @@ UNKNOWN = "Topic %s requires record %ss to have a schema that the registry knows
 NO_TYPE = "Topic %s requires record %ss to name a type of the schema with %s"
 OF_ANOTHER = "Topic %s requires record %ss to have a schema of the subject %s, which %s is not"
 NOT_LATEST = "Topic %s requires record %ss to have the newest schema of the subject %s, which %s is not"
-NOT_COMPATIBLE = "Topic %s requires record %ss to have a schema that is compatible with the newest of the subject %s, which %s is not"
+NOT_COMPATIBLE = "Topic %s requires record %ss to have a schema compatible with the newest of %s, which %s is not"
 UNLIKE = "Topic %s requires record %ss to be of the schema %s: %s"
 
 

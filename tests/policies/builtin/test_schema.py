@@ -144,7 +144,7 @@ def test_the_newest_version_or_a_compatible_one_can_be_required(validate: Valida
         (0, f"{NEEDS}to have the newest schema {subject.format(7)}", "not_latest"),
     ]
     assert validate(old, newest, version="compatible") == [
-        (1, f"{NEEDS}to have a schema that is compatible with the newest {subject.format(9)}", "not_compatible"),
+        (1, f"{NEEDS}to have a schema compatible with the newest of orders-value, which id 9 is not", "not_compatible"),
     ]
 
 
