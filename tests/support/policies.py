@@ -19,7 +19,7 @@ from kafka_sidecar.policies.contract import (
 
 
 class Stub(RecordValidationPolicy):
-    """Rejects values that begin with "bad", fails on "bug", cannot decide about "away", resolves the rest of "ask ..." first."""
+    """Rejects values that begin with "bad", fails on "bug", cannot decide on "away", resolves the rest of "ask ..."."""
 
     opened: list[Stub] = []  # noqa: RUF012 - of the whole process: a test finds its own at the end
 
