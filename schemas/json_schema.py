@@ -16,6 +16,8 @@ import orjson
 
 from kafka_sidecar.codec.json.syntax import find_fault
 from kafka_sidecar.plugins.settings import quote
+from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError
+from kafka_sidecar.schemas.masks import Mask, replace_json_fields
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -103,21 +105,39 @@ class JsonSchema:
         return self.title
 
     def decode(self, data: bytes, start: int, end: int, max_depth: int, framed: bool = False) -> Any:
-        raise NotImplementedError
+        value, fault = self._checked(data[start:end], max_depth)
+        if fault is not None:
+            raise ValueError(str(fault))
+        return value
+
+    def replace_fields(
+        self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
+    ) -> bytes:
+        try:
+            return replace_json_fields(data[start:end], paths, mask)
+        except NotReadableError as error:
+            raise ValueError("$: is not a JSON object or array") from error
+
+    def find_unmaskable(self, paths: JsonPaths, mask: Mask) -> list[str]:
+        return []  # a text, or null, takes the place of any value
 
     def fault_of(self, text: bytes, max_depth: int = MAX_DEPTH) -> JsonSchemaFault | None:
         """Why a text is not JSON, or does not conform; None if it does."""
+        return self._checked(text, max_depth)[1]
+
+    def _checked(self, text: bytes, max_depth: int) -> tuple[Any, JsonSchemaFault | None]:
+        """The value, if there is no fault."""
         syntax = find_fault(text, 0, len(text), max_depth)
         if syntax is not None:
-            return JsonSchemaFault("$", f"not JSON, {syntax}")
+            return None, JsonSchemaFault("$", f"not JSON, {syntax}")
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:  # a number that no parser represents
-            return JsonSchemaFault("$", "not JSON that can be read")
+            return None, JsonSchemaFault("$", "not JSON that can be read")
         if self._validator.is_valid(value):
-            return None
+            return value, None
         error = next(iter(self._validator.iter_errors(value)))
-        return JsonSchemaFault(self._path(error.instance_path), _rule(error))
+        return None, JsonSchemaFault(self._path(error.instance_path), _rule(error))
 
     def _path(self, parts: list[str | int]) -> str:
         path = "$"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
+    from kafka_sidecar.schemas.json_paths import JsonPaths
+    from kafka_sidecar.schemas.masks import Mask
 
 
 class Schema(Protocol):
@@ -48,4 +50,18 @@ class Schema(Protocol):
         Raises:
             ValueError: it is not of the schema; the text has path and rule.
         """
+        ...
+
+    def replace_fields(
+        self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
+    ) -> bytes:
+        """The value with its fields at the paths masked, each by a value of its own type; all other bytes stay.
+
+        Raises:
+            ValueError: it is not of the schema, or a field cannot be masked.
+        """
+        ...
+
+    def find_unmaskable(self, paths: JsonPaths, mask: Mask) -> list[str]:
+        """The fields of the schema that paths name and that the mask cannot replace, each as its path and why."""
         ...

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from kafka_sidecar.interceptors.builtin.json_paths import JsonPaths, NotReadableError, Span
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints
 from kafka_sidecar.interceptors.metrics import Metric
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords
 from kafka_sidecar.plugins.settings import Settings, read_settings
+from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError, Span
 
 MASK = "***"
 FIELDS, UNREADABLE, FAILED = "fields", "unreadable", "failed"

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_sidecar.codec.records import Records, batches, build_batch
-from kafka_sidecar.interceptors.builtin.json_paths import JsonPaths
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.interceptors.guard import Limits
+from kafka_sidecar.schemas.json_paths import JsonPaths
 
 Consumed = Callable[..., list[bytes | None]]
 CARD = {"fields": ["$.card.number"]}
