@@ -17,6 +17,7 @@ import orjson
 from kafka_sidecar.codec.json.syntax import find_fault
 from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError
+from kafka_sidecar.schemas.language import NotOfSchemaError
 from kafka_sidecar.schemas.masks import Mask, replace_json_fields
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class JsonSchema:
     def decode(self, data: bytes, start: int, end: int, max_depth: int, framed: bool = False) -> Any:
         value, fault = self._checked(data[start:end], max_depth)
         if fault is not None:
-            raise ValueError(str(fault))
+            raise NotOfSchemaError(str(fault))
         return value
 
     def replace_fields(
@@ -116,7 +117,7 @@ class JsonSchema:
         try:
             return replace_json_fields(data[start:end], paths, mask)
         except NotReadableError as error:
-            raise ValueError("$: is not a JSON object or array") from error
+            raise NotOfSchemaError("$: is not a JSON object or array") from error
 
     def find_unmaskable(self, paths: JsonPaths, mask: Mask) -> list[str]:
         return []  # a text, or null, takes the place of any value

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from kafka_sidecar.schemas.masks import Mask
 
 
+class NotOfSchemaError(ValueError):
+    """A value is not of its schema: path and rule, and nothing of the value."""
+
+
 class Schema(Protocol):
     """One schema, with all that it refers to.
 
@@ -48,17 +52,19 @@ class Schema(Protocol):
         """The value, for conditions: None, bool, int, float, str, bytes, datetime, list, dict.
 
         Raises:
-            ValueError: it is not of the schema; the text has path and rule.
+            NotOfSchemaError: it is not.
+            ValueError: it has more elements than are read.
         """
         ...
 
     def replace_fields(
         self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
     ) -> bytes:
-        """The value with its fields at the paths masked, each by a value of its own type; all other bytes stay.
+        """``data[start:end]`` with a mask in place of the fields that paths name, of their own type; other bytes stay.
 
         Raises:
-            ValueError: it is not of the schema, or a field cannot be masked.
+            NotOfSchemaError: it is not; of JSON, only whether it is an object or array is looked at.
+            ValueError: a field cannot be masked.
         """
         ...
 

@@ -39,6 +39,7 @@ from kafka_sidecar.schemas.avro.walk import (
     find_not_avro,
     walk_long,
 )  # fmt: skip
+from kafka_sidecar.schemas.language import NotOfSchemaError
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -142,7 +143,7 @@ class AvroSchema:
     def _check(self, data: bytes, start: int, end: int, max_depth: int) -> None:
         fault = self.fault_of(data, start, end, max_depth)
         if fault is not None:
-            raise ValueError(str(fault))
+            raise NotOfSchemaError(str(fault))
 
     def fault_of(self, data: bytes, start: int, end: int, max_depth: int = 128) -> AvroFault | None:
         """Why ``data[start:end]`` is not one value of this schema in the binary encoding, or None if it is.

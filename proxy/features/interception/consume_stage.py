@@ -88,13 +88,21 @@ def consume_in_thread(
             if waiting is not None:
                 yield InterceptorFetch(waiting.name, waiting.interceptor, waiting.key, limit)
                 reading.asked.add((waiting.name, waiting.key))  # one that asks for it again would ask for ever
-            try:
-                remaining: Remaining = yield Work(consume, is_light=reading.is_light, limit=limit)
-                return remaining
-            except ResolveRequired as error:
-                waiting = bare(error)
+            done: Remaining | ResolveRequired = yield Work(
+                partial(_tried, consume), is_light=reading.is_light, limit=limit
+            )
+            if not isinstance(done, ResolveRequired):
+                return done
+            waiting = done
     except TimeoutError:
         return reading.give_up("timed_out")
+
+
+def _tried(consume: Callable[[], Remaining]) -> Remaining | ResolveRequired:
+    try:
+        return consume()
+    except ResolveRequired as error:
+        return bare(error)
 
 
 class ConsumeRun(StageRun):
@@ -150,11 +158,11 @@ class ConsumeRun(StageRun):
         if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(
             min(services.limit, MAX_INLINE_CONSUMED_BYTES)
         ):
-            try:
-                self._settle(partition, self._consume(partition, reading))
-                return None
-            except ResolveRequired as error:
-                return self._consume_in_thread(partition, reading, bare(error))
+            done = _tried(partial(self._consume, partition, reading))
+            if isinstance(done, ResolveRequired):
+                return self._consume_in_thread(partition, reading, done)
+            self._settle(partition, done)
+            return None
         return self._consume_in_thread(partition, reading)
 
     def finish(self) -> Steps[None] | None:
@@ -254,11 +262,11 @@ class ShareRun(ShareFetchApiRun):
         if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(
             min(services.limit, MAX_INLINE_CONSUMED_BYTES)
         ):
-            try:
-                _settle(partition, consume())
+            done = _tried(consume)
+            if not isinstance(done, ResolveRequired):
+                _settle(partition, done)
                 return
-            except ResolveRequired as error:
-                waiting = bare(error)
+            waiting = done
         _settle(partition, (yield from consume_in_thread(reading, consume, self._time_left, waiting)))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.avro_values import written
+from support.registries import Registry
 
 from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.policies.builtin.cel import compile_program
@@ -21,9 +22,7 @@ from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, PolicyFailedError, ResolveRequired
 from kafka_sidecar.schemas.avro.schema import AvroSchema
-from kafka_sidecar.schemas.language import Schema
-from kafka_sidecar.schemas.registry import Answer, NotFetchedError, Question, RegistryError, SchemaId, SchemaOf
-from kafka_sidecar.schemas.registry import Registry as SchemaRegistry
+from kafka_sidecar.schemas.registry import SchemaId
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
 
@@ -160,25 +159,6 @@ def test_a_condition_without_its_library_is_rejected_with_the_remedy(monkeypatch
     with pytest.raises(ValueError, match=r"^CEL is not installed; in a clone, pip install '\.\[cel\]'$"):
         module.Cel().configure({"expression": "true"})
     assert module.Cel.settings.expression is None
-
-
-class Registry(SchemaRegistry):
-    """Knows the schemas of some ids once they have been asked for."""
-
-    def __init__(self, schemas: dict[SchemaId, Schema]) -> None:
-        self.fetched: list[object] = []
-        self._schemas = schemas
-
-    def get(self, question: Question) -> Answer:
-        assert isinstance(question, SchemaOf)
-        if question not in self.fetched:
-            raise NotFetchedError(question)
-        if question.id.value == 500:
-            raise RegistryError("has not answered")
-        return self._schemas.get(question.id)
-
-    async def fetch(self, question: Question) -> None:
-        self.fetched.append(question)
 
 
 AVRO = {
