@@ -44,11 +44,11 @@ class SchemaSettings(Settings):
 
 
 class NoSchemaError(ValueError):
-    """A value has no schema; ``reason`` is a label value of metrics."""
+    """A value has no schema: it has no id."""
 
-    def __init__(self, message: str, reason: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+
+class UnknownSchemaError(NoSchemaError):
+    """The registry has no schema of the id."""
 
 
 class Found(NamedTuple):
@@ -122,7 +122,7 @@ class _OfFile:
 
     def find(self, value: bytes, header: FindHeader) -> Found:
         if self._found.framed and not begins_with_id(value):
-            raise NoSchemaError("does not begin with an id", "no_schema_id")
+            raise NoSchemaError("does not begin with an id")
         return self._found
 
     async def fetch(self, question: object) -> None:
@@ -140,11 +140,11 @@ class _OfRegistry:
         in_header = header(self._header)
         found = _id_of(value if in_header is None else in_header)
         if found is None:
-            raise NoSchemaError("has no id of a schema", "no_schema_id")
+            raise NoSchemaError("has no id of a schema")
         id_, size = found
         schema = self._registry.get(SchemaOf(id_))
         if schema is None:
-            raise NoSchemaError(f"has the id of no schema: {id_}", "unknown_schema")
+            raise UnknownSchemaError(f"has the id of no schema: {id_}")
         assert not isinstance(schema, bool | tuple | frozenset), "a schema answers the question for one"
         return Found(schema, size if in_header is None else 0, in_header is None, id_)
 

@@ -29,6 +29,7 @@ from kafka_sidecar.schemas.sources import (
     NoSchemaError,
     SchemaSettings,
     SchemaSource,
+    UnknownSchemaError,
     begins_with_id,
     open_source,
 )
@@ -278,8 +279,10 @@ class Cel(RecordValidationPolicy):
             return None
         try:
             schema, start, framed, _ = source.find(data, _header_of(record))
+        except UnknownSchemaError as error:
+            raise InvalidRecordError(NO_SCHEMA % (topic.topic, part, error), "unknown_schema") from error
         except NoSchemaError as error:
-            raise InvalidRecordError(NO_SCHEMA % (topic.topic, part, error), error.reason) from error
+            raise InvalidRecordError(NO_SCHEMA % (topic.topic, part, error), "no_schema_id") from error
         except NotFetchedError as error:
             raise Unresolved((part, error.question)) from error
         try:

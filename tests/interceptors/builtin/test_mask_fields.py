@@ -196,7 +196,7 @@ def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str, c
 PREFIX = b"\0\0\0\0\7"
 
 
-def test_json_behind_the_id_of_a_schema_is_masked_and_the_id_stays(consumed: Consumed) -> None:
+def test_json_after_the_id_of_a_schema_is_masked_and_the_id_stays(consumed: Consumed) -> None:
     value, masked = b'{"card": {"number": "4000"}}', b'{"card": {"number": "***"}}'
     for prefix in ({}, {"prefix": "confluent"}):
         assert consumed({**CARD, **prefix}, PREFIX + value) == [PREFIX + masked]
