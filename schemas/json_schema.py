@@ -61,7 +61,8 @@ class JsonSchema:
 
         Args:
             text: the schema, in JSON.
-            documents: others that ``$ref`` may name: by their ``$id``, or relative to the schema's by these names.
+            documents: others that ``$ref`` may name: by their ``$id``, and relative to the schema's by these names.
+                They are of the schema's draft unless they say another.
             formats: whether ``format`` is asserted; else it is an annotation, as JSON Schema 2020-12 has it.
 
         Raises:
@@ -70,9 +71,10 @@ class JsonSchema:
         if jsonschema_rs is None:
             raise JsonSchemaError(NOT_INSTALLED)
         schema = _parse(text, "the schema")
-        parsed = {name: _parse(document, name) for name, document in documents.items()}
+        parsed = {name: _of_draft(schema, _parse(document, name)) for name, document in documents.items()}
         own = _id_of(schema)
-        named = {_id_of(document) or urljoin(own, name): document for name, document in parsed.items()}
+        named = {urljoin(own, name): document for name, document in parsed.items()}
+        named |= {id_: document for document in parsed.values() if (id_ := _id_of(document))}
         title = schema.get("title") if isinstance(schema, dict) else None
         self.title = title if isinstance(title, str) else None
         self.name = (own or self.title or "of the file")[:MAX_SHOWN]
@@ -152,6 +154,13 @@ def _rule(error: Any) -> str:
     limits = [", ".join(value) if isinstance(value, list) else str(value) for value in about.values()]
     shown = ", ".join(limit[:MAX_SHOWN] for limit in limits)
     return f"{error.kind.name} {shown}".rstrip()
+
+
+def _of_draft(schema: Any, document: Any) -> Any:
+    """A document that is of the schema's draft, unless it says another."""
+    if isinstance(schema, dict) and isinstance(document, dict) and "$schema" in schema:
+        return {"$schema": schema["$schema"], **document}
+    return document
 
 
 def _refuse(uri: str) -> Any:
