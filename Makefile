@@ -120,7 +120,7 @@ programs: install ## the tests that run whole programs, the demo among them, wit
 benches: install ## each bench, shortly: that it runs and what it says
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program tests/bench
 
-WITH_KAFKA := tests/integration tests/codec/records
+WITH_KAFKA := tests/integration tests/codec/records tests/schemas/avro
 # Clients mostly wait. Each process has brokers of its own; tests/integration/by_cluster.py says which tests stay together.
 SIDE_BY_SIDE := --numprocesses 4 --dist loadfile
 .PHONY: kafka
