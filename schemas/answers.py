@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 MAX_ENTRIES = 10_000  # of each kind of answers but schemas: clients choose ids, and owners of topics their names
@@ -16,19 +17,20 @@ class Kept:
     until: float  # after that it is asked for again
     is_of_use: bool  # also after that, while the registry does not respond
     bytes: int = 0
-    was_used: bool = False  # since it was last considered for making room
+    used: int = 0  # the number of its last use
 
 
 class Schemas:
-    """Schemas by their ids. They never change; the limit is in bytes.
+    """Schemas by their ids. They never change; the limit is in bytes, and the least recently used make room.
 
-    `get` needs no lock. What was used since room was last made is spared once ("second chance").
+    `get` needs no lock.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.bytes = 0
         self._max_bytes = max_bytes
-        self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
+        self._kept: dict[Hashable, Kept] = {}
+        self._uses = count(1)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -36,27 +38,23 @@ class Schemas:
     def get(self, key: Hashable) -> Kept | None:
         kept = self._kept.get(key)
         if kept is not None:
-            kept.was_used = True
+            kept.used = next(self._uses)
         return kept
 
     def put(self, key: Hashable, kept: Kept) -> None:
         """Others make room for it. Raises ValueError: it alone is larger than the limit."""
         if kept.bytes > self._max_bytes:
             raise ValueError(f"has {kept.bytes} bytes, the cache has room for {self._max_bytes}: raise cache_size")
-        if (old := self._kept.pop(key, None)) is not None:
-            self.bytes -= old.bytes
+        self._remove(key)
+        while self.bytes + kept.bytes > self._max_bytes:
+            self._remove(min(self._kept, key=lambda one: self._kept[one].used))
+        kept.used = next(self._uses)
         self._kept[key] = kept
         self.bytes += kept.bytes
-        while self.bytes > self._max_bytes:
-            oldest, gone = next(iter(self._kept.items()))
-            if gone.was_used:
-                gone.was_used = False
-                self._kept.move_to_end(oldest)
-            elif oldest == key:
-                self._kept.move_to_end(oldest)
-            else:
-                del self._kept[oldest]
-                self.bytes -= gone.bytes
+
+    def _remove(self, key: Hashable) -> None:
+        if (gone := self._kept.pop(key, None)) is not None:
+            self.bytes -= gone.bytes
 
 
 class Recent:

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from kafka_sidecar.outbound.http import Response
 from kafka_sidecar.schemas.registry import (
-    ANSWER_WITHIN_S,
     Found,
     Question,
     RegistryError,
@@ -19,6 +18,7 @@ from kafka_sidecar.schemas.registry import (
     VersionsOf,
 )
 from kafka_sidecar.schemas.registry_client import (
+    MAX_QUESTION_S,
     MAX_REFERENCE_DEPTH,
     MAX_REFERENCES,
     Link,
@@ -47,7 +47,7 @@ class ApicurioRegistry:
 
     def __call__(self, question: Question) -> Found:
         """Raises RegistryError."""
-        until = time.monotonic() + ANSWER_WITHIN_S
+        until = time.monotonic() + MAX_QUESTION_S
         match question:
             case SchemaOf(schema_id):
                 return self._schema(schema_id, until)

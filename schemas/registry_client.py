@@ -10,7 +10,9 @@ import base64
 import binascii
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +24,6 @@ from kafka_sidecar.outbound.login import Login
 from kafka_sidecar.plugins.settings import quote as quoted
 from kafka_sidecar.schemas.language import Schema
 from kafka_sidecar.schemas.registry import (
-    ANSWER_WITHIN_S,
     THREADS,
     CompatibleWith,
     Found,
@@ -38,6 +39,9 @@ from kafka_sidecar.schemas.registry import (
 
 MAX_REFERENCES = 200  # of one schema, all that it refers to directly or not
 MAX_REFERENCE_DEPTH = 32
+MAX_QUESTION_S = 20.0  # with all references; whoever asks does not wait so long, and asks again
+MAX_TEXT_KEPT = 64 << 10  # characters
+MAX_TEXTS = 500  # of versions that schemas refer to
 MAX_VERSIONS = 10_000  # of one id
 MAX_ADDRESSES = 16
 MAX_SHOWN = 200  # characters of what a registry or a parser says
@@ -113,10 +117,11 @@ class ConfluentRegistry:
     def __init__(self, settings: RegistrySettings, link: Link) -> None:
         self._settings = settings
         self._link = link
+        self._referred: OrderedDict[str, Mapping[str, Any]] = OrderedDict()  # answers, of versions that never change
 
     def __call__(self, question: Question) -> Found:
         """Raises RegistryError."""
-        until = time.monotonic() + ANSWER_WITHIN_S
+        until = time.monotonic() + MAX_QUESTION_S
         match question:
             case SchemaOf(schema_id):
                 return self._schema(schema_id, until)
@@ -188,15 +193,24 @@ class ConfluentRegistry:
             raise RegistryError(f"a schema refers to more than {MAX_REFERENCES} others")
         # Also of a version that was deleted: schemas that refer to it stay what they are.
         where = f"/subjects/{quote(subject, safe='')}/versions/{'latest' if version == -1 else version}?deleted=true"
-        found = self._get(where, until)
-        if found is not None and sources.language == "PROTOBUF":
-            found = self._serialized(where, until) or found
+        found = self._referred.get(where) or self._get(where, until)
         if found is None:
             raise RegistryError(f"a schema refers to {quoted(subject)}, version {version}, which is not there")
+        if where not in self._referred and sources.language == "PROTOBUF":
+            found = self._serialized(where, until) or found
+        self._keep(where, found, version)
         sources.references[name] = _text(found, "schema")
         if sources.size > self._settings.max_bytes:
             raise RegistryError(f"a schema has more than {self._settings.max_bytes} bytes with what it refers to")
         self._add_references(sources, found, (*path, at), until)
+
+    def _keep(self, where: str, found: Mapping[str, Any], version: int) -> None:
+        """Others may refer to it; and a schema with many references may take more than one attempt."""
+        if version != -1 and len(str(found.get("schema"))) <= MAX_TEXT_KEPT:
+            self._referred[where] = found
+            if len(self._referred) > MAX_TEXTS:
+                with suppress(KeyError):  # another thread has done it
+                    self._referred.popitem(last=False)
 
     def _versions(self, schema_id: SchemaId, until: float) -> set[tuple[str, int]]:
         ids = [schema_id] if schema_id.kind != "guid" else self._ids_of(schema_id, until)
@@ -246,7 +260,7 @@ class ConfluentRegistry:
         response = self._link.request(path, until, body)
         found = parsed(response)
         if response.status == 200:
-            return found
+            return [] if found is None else found  # a list without entries is null, in some registries
         code = found.get("error_code") if isinstance(found, Mapping) else None
         if response.status == 404 and code in NOT_THERE:
             return None
