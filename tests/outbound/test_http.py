@@ -101,12 +101,12 @@ def test_a_server_that_closes_is_asked_twice_at_most(fake: FakeRegistry) -> None
 
 
 @contextmanager
-def secured(tmp_path: Path, ca: str = "Test CA", wants_certificate: bool = False) -> Iterator[FakeRegistry]:
+def secured(tmp_path: Path, wants_certificate: bool = False) -> Iterator[FakeRegistry]:
     tmp_path.mkdir(exist_ok=True)
     fake = FakeRegistry(behaviour=answering({}))
-    issued = authority(ca).issue("registry", ["localhost"])
+    issued = authority().issue("registry", ["localhost"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*issued.write(tmp_path))
+    context.load_cert_chain(*issued.write(tmp_path, "server"))
     if wants_certificate:
         context.load_verify_locations(cadata=authority().pem)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -143,7 +143,7 @@ def test_the_certificate_must_name_the_host(tmp_path: Path) -> None:
 
 def test_a_certificate_is_presented(tmp_path: Path) -> None:
     ca = str(authority().write(tmp_path))
-    certificate, key = authority().issue("sidecar").write(tmp_path)
+    certificate, key = authority().issue("sidecar").write(tmp_path, "own")
     with secured(tmp_path / "server", wants_certificate=True) as fake:
         assert get(fake.url, tls=ClientTls(ca, str(certificate), str(key))).status == 200
         with pytest.raises(OutboundError, match="cannot be reached"):
@@ -206,7 +206,7 @@ def test_a_file_that_is_no_pem_is_named(tmp_path: Path) -> None:
 
 
 def test_an_encrypted_key_needs_its_password(tmp_path: Path) -> None:
-    certificate, key = authority().issue("sidecar").write(tmp_path, password="hush")
+    certificate, key = authority().issue("sidecar").write(tmp_path, "own", "hush")
     password = tmp_path / "password"
     password.write_text("hush\n")
     own = str(certificate), str(key)
@@ -214,6 +214,6 @@ def test_an_encrypted_key_needs_its_password(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the key is encrypted: set key_password_file"):
         ClientTls(None, *own).context()
     password.write_text("wrong")
-    with pytest.raises(ValueError, match="certificate: .* cannot be used") as error:
+    with pytest.raises(ValueError, match=r"certificate: .* cannot be used") as error:
         ClientTls(None, *own, str(password)).context()
     assert "wrong" not in str(error.value)

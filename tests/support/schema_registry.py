@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -109,6 +111,7 @@ class FakeRegistry:
     at_once: int = 0
     most_at_once: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    connections: list[socket.socket] = field(default_factory=list)
 
     def add(
         self, subject: str, text: str, language: str = "AVRO", references: tuple[tuple[str, str, int], ...] = ()
@@ -127,6 +130,10 @@ class FakeRegistry:
 
     def settings(self, **more: Any) -> RegistrySettings:
         return RegistrySettings(**{"name": "main", "urls": (self.url,), "timeout_s": 3.0, **more})
+
+    def close_connections(self) -> None:
+        for one in self.connections:
+            one.shutdown(socket.SHUT_RDWR)
 
     def count(self, part: str) -> int:
         return sum(part in path for path in self.requests)
@@ -208,17 +215,27 @@ class FakeRegistry:
         return 200, {"subject": subject, "version": number, "id": versions[number], **schema}
 
 
-class _Server(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 100
 
-    def handle_error(self, request: Any, address: Any) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """The client has gone, as it does with hostile servers."""
 
 
-def serve(fake: FakeRegistry, port: int = 0) -> _Server:
+def serve(fake: FakeRegistry, port: int = 0, context: ssl.SSLContext | None = None) -> Server:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            if context is not None:
+                self.request = context.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
+            super().setup()
+            fake.connections.append(self.request)
+
+        def handle(self) -> None:
+            with self.request if context is not None else nullcontext():
+                super().handle()
 
         def do_GET(self) -> None:
             fake.serve(self)
@@ -228,7 +245,7 @@ def serve(fake: FakeRegistry, port: int = 0) -> _Server:
 
         def log_message(self, *args: object) -> None: ...
 
-    server = _Server(("127.0.0.1", port), Handler)
+    server = Server(("127.0.0.1", port), Handler)
     fake.url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     return server
