@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_sidecar.outbound.http import Response
+from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.registry import (
     Found,
     Question,
     RegistryError,
     RegistrySettings,
-    SchemaId,
     SchemaOf,
     VersionsOf,
 )

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from pydantic import AfterValidator, ValidationInfo
 
 from kafka_sidecar.plugins.effects import asker
 from kafka_sidecar.schemas.answers import Kept, Recent, Schemas
+from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.language import Schema
 from kafka_sidecar.schemas.turns import Allowance, Job, Turns
 
@@ -30,17 +31,6 @@ BUSY_S = 1.0
 DURATION_BUCKETS = 64
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaId:
-    """An id as a record has it."""
-
-    kind: str  # "id" (Confluent; 4 bytes), "guid" (Confluent; 16 bytes), "content_id", "global_id" (Apicurio)
-    value: int | str  # a GUID as text, in lower case with hyphens
-
-    def __str__(self) -> str:
-        return f"{self.kind.replace('_', ' ')} {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +329,11 @@ def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], _: Futu
 def _end_wait(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+async def fetch_all(registry: Registry, questions: Iterable[Question]) -> None:
+    """Ask all of these at once."""
+    await asyncio.gather(*map(registry.fetch, questions))
 
 
 def _resolve(name: str, info: ValidationInfo) -> Registry:

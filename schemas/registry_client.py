@@ -6,9 +6,6 @@ own answer does not name as a subject and a version.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -22,6 +19,7 @@ import orjson
 from kafka_sidecar.outbound.http import ClientTls, HttpClient, OutboundError, Response
 from kafka_sidecar.outbound.login import Login
 from kafka_sidecar.plugins.settings import quote as quoted
+from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.language import Schema
 from kafka_sidecar.schemas.registry import (
     THREADS,
@@ -32,7 +30,6 @@ from kafka_sidecar.schemas.registry import (
     RegistryError,
     RegistrySettings,
     RegistryStats,
-    SchemaId,
     SchemaOf,
     VersionsOf,
 )
@@ -43,13 +40,12 @@ MAX_QUESTION_S = 20.0  # with all references; whoever asks does not wait so long
 MAX_TEXT_KEPT = 64 << 10  # characters
 MAX_TEXTS = 500  # of versions that schemas refer to
 MAX_VERSIONS = 10_000  # of one id
-MAX_ADDRESSES = 16
+MAX_CONTEXTS = 16  # in which a GUID is looked for
 MAX_SHOWN = 200  # characters of what a registry or a parser says
 TIMES_TEXT = 12  # what a schema takes here, in bytes for each of its text
 BYTES_MORE = 4096
 NOT_THERE = (40401, 40402, 40403)  # error codes: subject, version, schema
 ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 OUTAGES = ("unreachable", "timeout", "unavailable", "login")
 
 
@@ -136,28 +132,22 @@ class ConfluentRegistry:
         found = self._get(self._path_of(schema_id), until)
         if found is None:
             return Found(None)
+        context = schema_id.context or self._settings.context
         language = _text(found, "schemaType", "AVRO")
         if language == "PROTOBUF":
             found = self._serialized(self._path_of(schema_id), until) or found
         sources = Sources(language, _text(found, "schema"))
-        self._add_references(sources, found, (), until)
+        self._add_references(sources, found, (), context, until)
         return compiled(sources, str(schema_id))
 
     def _path_of(self, schema_id: SchemaId, rest: str = "") -> str:
         if schema_id.kind == "id":
-            return f"/schemas/ids/{schema_id.value}{rest}{self._in_context}"
+            context = schema_id.context or self._settings.context
+            inside = f"?subject={quote(f':{context}:', safe='')}" if context else ""
+            return f"/schemas/ids/{schema_id.value}{rest}{inside}"
         if schema_id.kind == "guid":
             return f"/schemas/guids/{quote(str(schema_id.value), safe='')}{rest}"
         raise RegistryError(f"its kind is confluent, which has no {schema_id.kind.replace('_', ' ')}: see kind")
-
-    @property
-    def _in_context(self) -> str:
-        context = self._settings.context
-        return "" if context is None else f"?subject={quote(f':{context}:', safe='')}"
-
-    def _subject(self, subject: str) -> str:
-        context = self._settings.context
-        return subject if context is None or subject.startswith(":") else f":{context}:{subject}"
 
     def _serialized(self, path: str, until: float) -> Mapping[str, Any] | None:
         """The same with a descriptor in place of the text; a registry that does not know this has the text again."""
@@ -169,8 +159,14 @@ class ConfluentRegistry:
             return None
 
     def _add_references(
-        self, sources: Sources, found: Mapping[str, Any], path: tuple[tuple[str, int], ...], until: float
+        self,
+        sources: Sources,
+        found: Mapping[str, Any],
+        path: tuple[tuple[str, int], ...],
+        context: str | None,
+        until: float,
     ) -> None:
+        """``context``: that subjects are of which do not name one, as that of the schema."""
         references = found.get("references") or []
         if not isinstance(references, list):
             raise RegistryError("a schema's references are no list")
@@ -179,14 +175,20 @@ class ConfluentRegistry:
         for one in references:
             if not isinstance(one, Mapping):
                 raise RegistryError("a reference of a schema is no object")
-            name, at = _text(one, "name"), (self._subject(_text(one, "subject")), _version(one, at_least=-1))
+            name, at = _text(one, "name"), (_in_context(_text(one, "subject"), context), _version(one, at_least=-1))
             if at in path:
                 raise RegistryError(f"schemas refer to each other in a circle: {quoted(at[0])}, version {at[1]}")
             if name not in sources.references:
-                self._add_reference(sources, name, at, path, until)
+                self._add_reference(sources, name, at, path, context, until)
 
     def _add_reference(
-        self, sources: Sources, name: str, at: tuple[str, int], path: tuple[tuple[str, int], ...], until: float
+        self,
+        sources: Sources,
+        name: str,
+        at: tuple[str, int],
+        path: tuple[tuple[str, int], ...],
+        context: str | None,
+        until: float,
     ) -> None:
         subject, version = at
         if len(sources.references) >= MAX_REFERENCES:
@@ -202,7 +204,7 @@ class ConfluentRegistry:
         sources.references[name] = _text(found, "schema")
         if sources.size > self._settings.max_bytes:
             raise RegistryError(f"a schema has more than {self._settings.max_bytes} bytes with what it refers to")
-        self._add_references(sources, found, (*path, at), until)
+        self._add_references(sources, found, (*path, at), context, until)
 
     def _keep(self, where: str, found: Mapping[str, Any], version: int) -> None:
         """Others may refer to it; and a schema with many references may take more than one attempt."""
@@ -214,16 +216,21 @@ class ConfluentRegistry:
 
     def _versions(self, schema_id: SchemaId, until: float) -> set[tuple[str, int]]:
         ids = [schema_id] if schema_id.kind != "guid" else self._ids_of(schema_id, until)
+        own = f":{self._settings.context}:" if self._settings.context and not schema_id.context else ""
         found: set[tuple[str, int]] = set()
         for one in ids:
             listed = self._list(self._path_of(one, "/versions"), until)
-            found |= {(_text(entry, "subject"), _version(entry)) for entry in listed}
+            found |= {(_text(entry, "subject").removeprefix(own), _version(entry)) for entry in listed}
         return found
 
     def _ids_of(self, guid: SchemaId, until: float) -> list[SchemaId]:
         """The ids of a GUID: one in each context."""
-        listed = self._list(self._path_of(guid, "/ids"), until)[:MAX_ADDRESSES]
-        return [SchemaId("id", _number(entry, "id")) for entry in listed]
+        listed = self._list(self._path_of(guid, "/ids"), until)[:MAX_CONTEXTS]
+        contexts = [_text(entry, "context", ".") for entry in listed]
+        return [
+            SchemaId("id", _number(entry, "id"), "" if context == "." else context)
+            for entry, context in zip(listed, contexts, strict=True)
+        ]
 
     def _list(self, path: str, until: float) -> list[Mapping[str, Any]]:
         listed = self._answer(path, until)
@@ -234,15 +241,22 @@ class ConfluentRegistry:
         return [_object(entry, path) for entry in listed]
 
     def _latest(self, subject: str, until: float) -> tuple[int, SchemaId] | None:
-        found = self._get(f"/subjects/{quote(self._subject(subject), safe='')}/versions/latest", until)
+        found = self._get(
+            f"/subjects/{quote(_in_context(subject, self._settings.context), safe='')}/versions/latest", until
+        )
         return None if found is None else (_version(found), SchemaId("id", _number(found, "id")))
+
+    def _quoted(self, subject: str) -> str:
+        return quote(_in_context(subject, self._settings.context), safe="")
 
     def _is_compatible(self, subject: str, schema_id: SchemaId, until: float) -> bool:
         schema = self._get(self._path_of(schema_id), until)
         if schema is None:
             return False
         asked = {name: schema[name] for name in ("schema", "schemaType", "references") if schema.get(name)}
-        where = f"/compatibility/subjects/{quote(self._subject(subject), safe='')}/versions/latest"
+        where = (
+            f"/compatibility/subjects/{quote(_in_context(subject, self._settings.context), safe='')}/versions/latest"
+        )
         found = self._get(where, until, orjson.dumps(asked))
         if found is None:  # no version that it could be compatible with
             return False
@@ -307,32 +321,21 @@ def _json(sources: Sources) -> Schema:
 
 
 def _protobuf(sources: Sources) -> Schema:
-    """Of descriptors, or of texts: some clients register descriptors, and some registries have texts alone."""
+    """Of texts, or of descriptors in base64: those that are asked for, and those that some clients register."""
     import kafka_sidecar.schemas.protobuf as language
 
     kind: Any = getattr(language, "ProtobufSchema", None)
     if kind is None:
         raise NotImplementedError
-    descriptor = _descriptor(sources.text)
-    if descriptor is None:
-        made: Schema = kind.parse(sources.text, sources.references)
-    else:
-        others = {name: _descriptor(text) or text for name, text in sources.references.items()}
-        made = kind.from_descriptor(descriptor, others)
+    made: Schema = kind.parse(sources.text, sources.references)
     return made
 
 
-def _descriptor(text: str) -> bytes | None:
-    """The bytes of a descriptor in base64; None for the text of a .proto file, which has other signs in it."""
-    if not _BASE64.fullmatch(text):
-        return None
-    try:
-        return base64.b64decode(text)
-    except binascii.Error:
-        return None
-
-
 LANGUAGES: Mapping[str, Callable[[Sources], Schema]] = {"AVRO": _avro, "JSON": _json, "PROTOBUF": _protobuf}
+
+
+def _in_context(subject: str, context: str | None) -> str:
+    return subject if not context or subject.startswith(":") else f":{context}:{subject}"
 
 
 def _object(found: Any, path: str) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from harness.certificates import authority
-from support.schema_registry import FakeRegistry, Server, answering, closing, dripping, failing, running, serve, silent
+from support.http_registry import FakeRegistry, Server, answering, closing, dripping, failing, running, serve, silent
 
 from kafka_sidecar.outbound.http import LOOK_S, ClientTls, HttpClient, OutboundError, Response
 

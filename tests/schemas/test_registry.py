@@ -12,6 +12,7 @@ import pytest
 
 from kafka_sidecar.plugins.effects import asker
 from kafka_sidecar.schemas import registry as module
+from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.registry import (
     Answer,
     CompatibleWith,
@@ -23,7 +24,6 @@ from kafka_sidecar.schemas.registry import (
     RegistryError,
     RegistrySettings,
     RegistryStats,
-    SchemaId,
     SchemaOf,
     VersionsOf,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.schema_registry import (
+from support.http_registry import (
     GUID,
     ORDER,
     FakeRegistry,
@@ -29,6 +29,7 @@ from support.schema_registry import (
 )
 
 from kafka_sidecar.schemas.avro.schema import AvroSchema
+from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.json_schema import JsonSchema
 from kafka_sidecar.schemas.registries import open_registry
 from kafka_sidecar.schemas.registry import (
@@ -40,7 +41,6 @@ from kafka_sidecar.schemas.registry import (
     Registry,
     RegistryError,
     RegistrySettings,
-    SchemaId,
     SchemaOf,
     VersionsOf,
 )
@@ -152,7 +152,7 @@ def test_ids_and_subjects_belong_to_the_context(fake: FakeRegistry) -> None:
     fake.add(":.team:orders-value", '{"$ref": "p"}', "JSON", (("p", "price", 1),))
     one = SchemaId("id", 2)
     answer(fake, SchemaOf(one), context=".team")
-    answer(fake, VersionsOf(one), context=".team")
+    assert answer(fake, VersionsOf(one), context=".team") == {("orders-value", 1)}
     assert answer(fake, LatestOf("orders-value"), context=".team") == (1, one)
     assert answer(fake, LatestOf(":.team:price"), context=".team") == (1, SchemaId("id", 1))
     assert fake.requests == [
@@ -162,6 +162,25 @@ def test_ids_and_subjects_belong_to_the_context(fake: FakeRegistry) -> None:
         "/subjects/%3A.team%3Aorders-value/versions/latest",
         "/subjects/%3A.team%3Aprice/versions/latest",
     ]
+
+
+def test_an_id_may_have_a_context_of_its_own(fake: FakeRegistry) -> None:
+    fake.add(":.team:price", '{"type": "number"}', "JSON")
+    fake.add(":.team:orders-value", '{"$ref": "p"}', "JSON", (("p", "price", 1),))
+    one = SchemaId("id", 2, ".team")
+    for context in (None, ".other"):
+        assert answer(fake, SchemaOf(one), context=context) is not None
+        assert answer(fake, VersionsOf(one), context=context) == {(":.team:orders-value", 1)}
+    assert {path for path in fake.requests if "ids" in path} == {
+        "/schemas/ids/2?subject=%3A.team%3A", "/schemas/ids/2/versions?subject=%3A.team%3A",
+    }  # fmt: skip
+
+
+def test_a_guid_is_looked_for_in_all_contexts(fake: FakeRegistry) -> None:
+    fake.add("a", ORDER)
+    fake.answers[f"/schemas/guids/{GUID}/ids"] = 200, [{"context": ".", "id": 1}, {"context": ".team", "id": 1}]
+    assert answer(fake, VersionsOf(SchemaId("guid", GUID))) == {("a", 1)}
+    assert fake.requests[1:] == ["/schemas/ids/1/versions", "/schemas/ids/1/versions?subject=%3A.team%3A"]
 
 
 @pytest.mark.parametrize("subject", ["../../admin", "a/b?c=d#e", "ü", "a b", "%2e%2e", "a\r\nX: y"])

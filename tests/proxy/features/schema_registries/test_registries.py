@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.schema_registry import ORDER, FakeRegistry, failing, running
+from support.http_registry import ORDER, FakeRegistry, failing, running
 
 from kafka_sidecar.interceptors.contract import ProducerInterceptor
 from kafka_sidecar.plugins.settings import FileSettings, Settings, read_settings
@@ -25,7 +25,8 @@ from kafka_sidecar.proxy.features.interception import from_config as interceptio
 from kafka_sidecar.proxy.features.schema_registries.from_config import find_mistakes
 from kafka_sidecar.proxy.features.schema_registries.registries import SchemaRegistries
 from kafka_sidecar.proxy.features.validation import from_config as validation
-from kafka_sidecar.schemas.registry import LatestOf, Registry, RegistryError, SchemaId, SchemaOf, SettingsRegistry
+from kafka_sidecar.schemas.ids import SchemaId
+from kafka_sidecar.schemas.registry import LatestOf, Registry, RegistryError, SchemaOf, SettingsRegistry
 
 MODULE = __name__
 
