@@ -72,7 +72,7 @@ class ClientTls:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.sslsocket_class = _TlsSocket
         if self.ca is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody else is trusted
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # no other certificate is trusted
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             context.sslsocket_class = _TlsSocket
             _read("ca", self.ca, lambda: context.load_verify_locations(self.ca))

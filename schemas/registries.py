@@ -1,4 +1,4 @@
-"""The registries that are open in this process: equal settings share one, and it is closed once nobody uses it."""
+"""The registries that are open in this process: equal settings share one, and it is closed once nothing uses it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_registry(settings: RegistrySettings) -> Registry:
             stats = RegistryStats()
             link = Link(settings, stats)
             kind = ApicurioRegistry if settings.kind == "apicurio" else ConfluentRegistry
-            found = _open[settings] = Registry(settings, kind(settings, link), stats)
+            found = _open[settings] = Registry(settings, kind(settings, link), stats, open_registry)
             weakref.finalize(found, link.close)
         return found
 

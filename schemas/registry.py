@@ -26,7 +26,7 @@ from kafka_sidecar.schemas.turns import Allowance, Job, Turns
 
 THREADS = 4  # requests of one registry that are under way at once
 ANSWER_WITHIN_S = 4.5  # less than the proxy lets a policy fetch
-OUTAGES = 3  # questions in a row for which it has not responded: nobody asks for a while then
+OUTAGES = 3  # questions in a row for which it has not responded: nothing is asked for a while then
 BUSY_S = 1.0
 DURATION_BUCKETS = 64
 
@@ -140,9 +140,16 @@ class Registry:
     """
 
     def __init__(
-        self, settings: RegistrySettings, ask: Ask, stats: RegistryStats, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: RegistrySettings,
+        ask: Ask,
+        stats: RegistryStats,
+        reopen: Callable[[RegistrySettings], Registry],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``reopen``: what opens a registry with these settings in another process."""
         self.settings = settings
+        self._reopen = reopen
         self.stats = stats
         self._ask = ask
         self._clock = clock
@@ -162,9 +169,7 @@ class Registry:
 
     def __reduce__(self) -> tuple[Callable[[RegistrySettings], Registry], tuple[RegistrySettings]]:
         """Its settings: another process has a registry of its own."""
-        from kafka_sidecar.schemas.registries import open_registry
-
-        return open_registry, (self.settings,)
+        return self._reopen, (self.settings,)
 
     @property
     def cached(self) -> tuple[int, int]:
@@ -203,7 +208,7 @@ class Registry:
             self.stats.stale += 1
             answer = kept.answer
         if not failed_now:
-            self._start(question, None)  # nobody waits for it
+            self._start(question, None)  # in the background
         return answer
 
     async def fetch(self, question: Question) -> None:

@@ -76,7 +76,7 @@ FRONT_DOORS = {
         "values",
         "violations",
     },
-    "schemas": {"avro", "ids", "json_schema", "language", "protobuf", "registry"},
+    "schemas": {"avro", "ids", "json_schema", "language", "protobuf", "registries", "registry"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

@@ -1,13 +1,12 @@
-"""The entries of ``schema_registries:``, and the registries that they open."""
+"""The entries of ``schema_registries:``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.plugins.settings import quote
@@ -17,9 +16,6 @@ from kafka_sidecar.proxy.config.sasl import reject_inline
 from kafka_sidecar.proxy.config.sections import Section
 from kafka_sidecar.proxy.config.tls import File, Password, split_names
 from kafka_sidecar.proxy.config.types import duration_field
-
-if TYPE_CHECKING:
-    from kafka_sidecar.schemas.registry import Registry, RegistrySettings
 
 MAX_ADDRESSES = 16
 SECRETS = ("password", "client_secret")
@@ -160,45 +156,3 @@ class SchemaRegistry(Section):
     @property
     def _given(self) -> set[str]:
         return {name for name in type(self).model_fields if getattr(self, name) is not None}
-
-    def settings(self, name: str) -> RegistrySettings:
-        from kafka_sidecar.schemas.registry import RegistrySettings
-
-        login = {key: getattr(self, key) for key in (
-            "username", "password", "password_file", "token_file", "token_endpoint", "client_id", "client_secret",
-            "client_secret_file", "scope",
-        )}  # fmt: skip
-        return RegistrySettings(
-            name=name,
-            urls=tuple(self.urls),
-            kind=self.kind,
-            context=self.context,
-            tls=_texts({key: getattr(self, key) for key in TLS}),
-            login=_texts(login),
-            headers=tuple(self.headers.items()),
-            timeout_s=self.timeout,
-            max_bytes=self.max_response,
-            cache_bytes=self.cache_size,
-            subjects_ttl_s=self.subjects_ttl,
-            missing_ttl_s=self.missing_ttl,
-            failure_ttl_s=self.failure_ttl,
-            unknown_ids_per_s=self.max_unknown_ids,
-        )
-
-
-def _texts(values: Mapping[str, str | Path | SecretStr | None]) -> tuple[tuple[str, str], ...]:
-    texts = {
-        name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-        for name, value in values.items()
-        if value is not None
-    }
-    return tuple(texts.items())
-
-
-def registries(entries: Mapping[str, SchemaRegistry]) -> Mapping[str, Registry]:
-    """The registries of a configuration, each opened when it is asked for."""
-    if not entries:
-        return {}
-    from kafka_sidecar.schemas.registries import Registries
-
-    return Registries({name: entry.settings(name) for name, entry in entries.items()})

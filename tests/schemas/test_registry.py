@@ -13,6 +13,7 @@ import pytest
 from kafka_sidecar.plugins.effects import asker
 from kafka_sidecar.schemas import registry as module
 from kafka_sidecar.schemas.ids import SchemaId
+from kafka_sidecar.schemas.registries import Registries, open_registry
 from kafka_sidecar.schemas.registry import (
     Answer,
     CompatibleWith,
@@ -44,7 +45,7 @@ class Source:
         self.error: Exception | None = None
         self.delay_s: Callable[[], float] = lambda: 0.0
         own = RegistrySettings("main", ("http://registry:8081",), **settings)
-        self.registry = Registry(own, self.ask, RegistryStats(), lambda: self.now)
+        self.registry = Registry(own, self.ask, RegistryStats(), open_registry, lambda: self.now)
 
     def ask(self, question: Question) -> Found:
         self.asked.append(question)
@@ -334,16 +335,12 @@ async def test_ids_that_exist_are_not_held_back() -> None:
 
 
 def test_a_registry_is_pickled_as_its_settings() -> None:
-    from kafka_sidecar.schemas.registries import open_registry
-
     registry = open_registry(RegistrySettings("main", ("http://registry:8081",), login=(("password", "hush"),)))
     assert pickle.loads(pickle.dumps(registry)) is registry  # here the same is open already
     assert "hush" not in f"{registry} {registry.settings}"
 
 
-def test_equal_settings_share_a_registry_and_it_is_closed_once_nobody_uses_it() -> None:
-    from kafka_sidecar.schemas.registries import Registries, open_registry
-
+def test_equal_settings_share_a_registry_and_it_is_closed_with_its_last_user() -> None:
     settings = RegistrySettings("main", ("http://registry:8081",))
     first, again = open_registry(settings), Registries({"main": RegistrySettings("main", ("http://registry:8081",))})
     assert again["main"] is first

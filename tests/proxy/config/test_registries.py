@@ -9,6 +9,7 @@ import pytest
 
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.runtime.schema_registries import settings_of
 
 URLS = "urls: http://registry:8081"
 
@@ -98,7 +99,7 @@ def test_an_entry_that_is_no_mapping_is_explained(tmp_path: Path) -> None:
 def test_secrets_may_be_in_the_environment(tmp_path: Path) -> None:
     variable = "KAFKA_SIDECAR__SCHEMA_REGISTRIES__MAIN__PASSWORD"
     config = loaded(f"{URLS}, username: app", tmp_path, **{variable: "hush"})
-    settings = config.schema_registries["main"].settings("main")
+    settings = settings_of("main", config.schema_registries["main"])
     assert dict(settings.login) == {"username": "app", "password": "hush"}
     assert "hush" not in f"{config} {settings}"
 
@@ -111,7 +112,7 @@ def test_a_secret_may_not_be_given_twice(tmp_path: Path) -> None:
 
 def test_files_are_relative_to_the_configuration(tmp_path: Path) -> None:
     config = loaded("urls: 'https://a', ca: ca.pem, token_file: token", tmp_path)
-    settings = config.schema_registries["main"].settings("main")
+    settings = settings_of("main", config.schema_registries["main"])
     assert settings.tls == (("ca", str(tmp_path / "ca.pem")),)
     assert settings.login == (("token_file", str(tmp_path / "token")),)
 
@@ -122,7 +123,7 @@ def test_what_is_configured_is_what_the_registry_has(tmp_path: Path) -> None:
         "missing_ttl": "2s", "failure_ttl": "3s", "max_unknown_ids": 4, "headers": "{a: b}", "kind": "apicurio",
     }  # fmt: skip
     text = ", ".join(f"{name}: {value}" for name, value in entry.items())
-    settings = loaded(f"{URLS}, {text}", tmp_path).schema_registries["main"].settings("other")
+    settings = settings_of("other", loaded(f"{URLS}, {text}", tmp_path).schema_registries["main"])
     assert (settings.name, settings.kind, settings.context, settings.headers) == (
         "other", "apicurio", ".team", (("a", "b"),),
     )  # fmt: skip
