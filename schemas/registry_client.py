@@ -283,7 +283,7 @@ class ConfluentRegistry:
 
 
 def parsed(response: Response) -> Any:
-    """The JSON of a response; None in place of what is none and no answer either."""
+    """The JSON of a response; None where an error has something else."""
     try:
         return orjson.loads(response.body)
     except orjson.JSONDecodeError:

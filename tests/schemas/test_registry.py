@@ -307,7 +307,7 @@ async def test_questions_about_known_ids_and_subjects_do_not_wait_for_unknown_on
         one.cancel()
 
 
-async def test_one_who_asks_too_much_at_once_is_told_so_and_others_are_not() -> None:
+async def test_one_who_asks_too_much_at_once_gets_an_error() -> None:
     source = Source(unknown_ids_per_s=1)
     source.answers[SchemaOf(FIRST)] = schema()
 
