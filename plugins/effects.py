@@ -6,6 +6,7 @@ Such code is a generator of `Steps`: it yields one `Need` after the other, and g
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -69,4 +70,6 @@ class Work(Need):
     limit: TimeLeft | None = None
 
 
+# The number of the connection for which something is fetched: those who share a fetcher get turns by it.
+asker: ContextVar[int | None] = ContextVar("asker", default=None)
 Steps = Generator[Need, Any, T_co]

@@ -43,6 +43,16 @@ class TopicMetadata(NamedTuple):  # created for each policy and batch, at a thir
     validation_policy: str  # the policy's part of the topic's ``record.validation.policy``
 
 
+class TopicPolicy(NamedTuple):
+    """The policy strings that are set on a topic with Kafka's own tools; None: nothing."""
+
+    policy: str | None = None  # its record.validation.policy, in place of what the file says
+    added: str | None = None  # besides that
+
+
+NO_POLICY = TopicPolicy()
+
+
 @dataclass(frozen=True, slots=True)
 class Hints:
     """What a policy needs of a record (KIP-940 ``RecordIntrospectionHints``); nothing else is visible to it.

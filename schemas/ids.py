@@ -40,7 +40,7 @@ class SchemaId:
 
     kind: str  # "id" (Confluent; 4 bytes), "guid" (Confluent; 16 bytes), "content_id", "global_id" (Apicurio), "glue"
     value: int | str  # a GUID or UUID as text, in lower case with hyphens
-    context: str = ""  # of a registry of Confluent's, as ".test"; an id of four bytes is one of its context
+    context: str = ""  # of Confluent's registries, as ".test"; empty: that which the registry is configured with
 
     def __str__(self) -> str:
         return f"{self.kind.replace('_', ' ')} {self.value}"
@@ -66,9 +66,8 @@ FORMS = {
 class Reader:
     """Finds ids in the key or the value of records, in the forms that are accepted; a header precedes a prefix."""
 
-    def __init__(self, forms: Iterable[str], of_key: bool, context: str = "") -> None:
+    def __init__(self, forms: Iterable[str], of_key: bool) -> None:
         self.of_key = of_key
-        self._context = context
         accepted = [FORMS[name] for name in forms]
         part = "key" if of_key else "value"
         self._headers = tuple(header.format(part).encode() for form in accepted for header in form.headers)
@@ -84,19 +83,19 @@ class Reader:
         """The id in these bytes, and those that follow it in a header; None if they are none."""
         if place == PREFIX:
             kind, size = self._kinds[data[0]]
-            return _id_of(kind, data[:size], self._context), b""
+            return _id_of(kind, data[:size]), b""
         name = self._headers[place - 1]
         if name.endswith(b"Id"):
             kind = "content_id" if name.endswith(b".contentId") else "global_id"
             return (SchemaId(kind, int.from_bytes(data)), b"") if len(data) == 8 else None
         kind, size = FORMS["confluent"].kinds.get(data[0] if data else -1, ("", 0))
-        return (_id_of(kind, data[:size], self._context), data[size:]) if kind and len(data) >= size else None
+        return (_id_of(kind, data[:size]), data[size:]) if kind and len(data) >= size else None
 
 
-def _id_of(kind: str, data: bytes, context: str) -> SchemaId:
+def _id_of(kind: str, data: bytes) -> SchemaId:
     if kind in ("id", "content_id"):
-        return SchemaId(kind, int.from_bytes(data[1:]), context)
-    return SchemaId(kind, str(UUID(bytes=data[-16:])), "")
+        return SchemaId(kind, int.from_bytes(data[1:]))
+    return SchemaId(kind, str(UUID(bytes=data[-16:])))
 
 
 def find_runs(

@@ -8,23 +8,19 @@ memory. It is started when it is needed, and ends with this one.
 from __future__ import annotations
 
 import atexit
-import os
 import pickle
-import resource
 import select
 import subprocess
 import sys
 import time
-from collections import OrderedDict
 from threading import Lock
-from typing import IO, Any
+from typing import Any
 
 from kafka_sidecar.codec.checkpoint import ThreadRequiredError, checkpoint
 
 LIMIT_S = 5.0  # of one schema, or one value
 LOOK_S = 0.02  # between two looks at whether the result is still wanted
-MAX_MEMORY = 1 << 30  # bytes of addresses
-MAX_SCHEMAS = 256  # that the process keeps
+WORKER = "kafka_sidecar.schemas.json_worker"
 Source = tuple[str, tuple[tuple[str, str], ...], bool]  # text, documents by name, whether formats are asserted
 
 
@@ -109,47 +105,10 @@ def _is_event_loop() -> bool:
 
 def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        [sys.executable, "-m", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the sidecar, which drains
     )  # fmt: skip
 
 
 SHARED = SchemaProcess()
 atexit.register(SHARED.close)
-
-
-def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer until the requests end."""
-    from kafka_sidecar.schemas.json_schema import JsonSchema
-
-    schemas: OrderedDict[Source, JsonSchema] = OrderedDict()
-
-    def schema_of(source: Source) -> JsonSchema:
-        if source not in schemas:
-            text, documents, formats = source
-            schemas[source] = JsonSchema(text, dict(documents), formats)
-            while len(schemas) > MAX_SCHEMAS:
-                schemas.popitem(last=False)
-        schemas.move_to_end(source)
-        return schemas[source]
-
-    while True:
-        try:
-            kind, source, *more = pickle.load(requests)  # noqa: S301 - of the process that started this one
-        except EOFError:
-            return
-        answer: Any
-        try:
-            began = time.monotonic()
-            schema = schema_of(source)
-            answer = time.monotonic() - began if kind == "compile" else schema.check_here(*more)[1]
-        except ValueError as error:
-            answer = ValueError(str(error))
-        pickle.dump(answer, answers)
-        answers.flush()
-
-
-if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    os.nice(5)  # the sidecar's own work goes first
-    serve(sys.stdin.buffer, sys.stdout.buffer)

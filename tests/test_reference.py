@@ -16,6 +16,7 @@ from support.pages import all_pages, modules, page, settings, tree
 
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.registries import SchemaRegistry
 from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
 from kafka_sidecar.proxy.server.admin.exposition import render
@@ -51,7 +52,13 @@ def test_the_headings_are_exactly_the_settings() -> None:
 
 @pytest.mark.parametrize(
     ("section", "kind"),
-    [("policies", Policy), ("topics", Topic), ("interceptors", Interceptor), ("large_messages.topics", LargeTopic)],
+    [
+        ("schema_registries", SchemaRegistry),
+        ("policies", Policy),
+        ("topics", Topic),
+        ("interceptors", Interceptor),
+        ("large_messages.topics", LargeTopic),
+    ],
 )
 def test_the_rows_are_exactly_the_keys_of_an_entry(section: str, kind: type[BaseModel]) -> None:
     assert set(page("docs/reference/configuration.md").first_column(section)) == set(kind.model_fields)
@@ -117,7 +124,7 @@ def strings(node: ast.AST) -> set[str]:
 
 def log_calls() -> Iterator[tuple[str, ast.Call]]:
     """Every call of a logger in the program: where it is, and the call."""
-    for path in modules("proxy"):
+    for path in [*modules("proxy"), *modules("schemas"), *modules("outbound")]:
         for node in ast.walk(tree(path)):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="log"), attr=what)) if what != "isEnabledFor":

@@ -68,8 +68,6 @@ class SchemaSettings(Settings):
     version: Literal["any", "latest", "compatible"] = "any"
     """Which schemas of the subject are accepted: all, the newest, or those that the registry calls compatible with
     it."""
-    context: str | None = Field(default=None, pattern=r"^\.[^:]*$")
-    """The context of subjects and ids, such as `.test`. Default: the registry's own."""
     allow_null: bool = True
     """Whether null is accepted: a tombstone, or a record without a key."""
     on_registry_error: Literal["reject", "allow"] = "reject"
@@ -111,7 +109,7 @@ class SchemaPolicy(RecordValidationPolicy):
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(SchemaSettings, configs)
         self.registry = cast("Registry | None", own.registry)
-        self.readers = {part: Reader(own.forms, part == "key", own.context or "") for part in ("value", "key")}
+        self.readers = {part: Reader(own.forms, part == "key") for part in ("value", "key")}
         inside = own.require == "conforms"
         self.records_at_once = 100 if inside else 10_000  # JSON Schema takes about 10 us for a record
         self.bytes_at_once = 128 << 10 if inside else 1 << 20
@@ -255,10 +253,8 @@ class _Check:
         """What is known where the schema has to be of a subject."""
         key = known, subject
         if key not in self._subjects:
-            context = self._own.context
-            full = f":{context}:{subject}" if context else subject
             assert known.id is not None
-            self._subjects[key] = self._check_subject(known, known.id, full)
+            self._subjects[key] = self._check_subject(known, known.id, subject)
         return self._subjects[key]
 
     def _check_subject(self, known: _Known, schema_id: SchemaId, subject: str) -> _Known:

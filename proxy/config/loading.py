@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_valid
 from kafka_sidecar.proxy.config.audit import Audit
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain, find_dead_entries
+from kafka_sidecar.proxy.config.registries import RegistryName, SchemaRegistry
 from kafka_sidecar.proxy.config.sections import (
     Authorization,
     Cluster,
@@ -58,6 +59,8 @@ class Config(Section):
     cluster: Cluster = Field(default_factory=Cluster)
     admin: Admin = Field(default_factory=Admin)
     log: Log = Field(default_factory=Log)
+    schema_registries: dict[RegistryName, SchemaRegistry] = Field(default_factory=dict)
+    """Schema registries, by the names that policies and interceptors use."""
     policies: dict[str, Policy] = Field(default_factory=dict)
     """Policies, by the names that topics use."""
     topics: list[Topic] = Field(default_factory=list)
@@ -199,7 +202,9 @@ class Config(Section):
 
 
 # What names code: its mistakes are found even if other sections are invalid.
-PLUG_IN_SECTIONS = ("policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit")
+PLUG_IN_SECTIONS = (
+    "schema_registries", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit",
+)  # fmt: skip
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 
 

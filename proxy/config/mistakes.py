@@ -21,9 +21,15 @@ Location = tuple[int | str, ...]  # keys, and indexes of lists, from the top of 
 EXAMPLES = {
     "topics": "[{name: orders, policy: json}]",
     "policies": "{orders-json: {type: json}}",
+    "schema_registries": "{main: {urls: http://registry:8081}}",
     "interceptors": "[{type: latency}]",
 }
-ENTRIES = {"topics": "{name: orders}", "policies": "{type: json}", "interceptors": "{type: latency}"}
+ENTRIES = {
+    "topics": "{name: orders}",
+    "policies": "{type: json}",
+    "interceptors": "{type: latency}",
+    "schema_registries": "{urls: http://registry:8081}",
+}
 
 
 class ConfigError(Exception):

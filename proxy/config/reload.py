@@ -20,7 +20,8 @@ POLL_INTERVAL_S = 1.0
 # Sections that take effect without a restart; all others need one, except for those that the proxy does not use.
 RELOADED = frozenset(
     {
-        "authorization", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "limits",
+        "authorization", "schema_registries", "policies", "topics", "validation", "interceptors", "interception",
+        "large_messages", "limits",
     }
 )  # fmt: skip
 UNUSED = frozenset({"pipeline"})

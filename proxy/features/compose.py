@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.features.authorization.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
+    from kafka_sidecar.proxy.features.schema_registries.registries import SchemaRegistries
     from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.features.validation.validator import Validator
 
@@ -62,6 +63,7 @@ FEATURES = (
         lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None, checks=False,
     ),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
+    Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
     Row("validation", "validator", lambda start, now: now.uses_validation),
     Row("interception", "interception", lambda start, now: bool(now.interceptors)),
     Row("large_messages", "large_messages", lambda start, now: now.large_messages.is_enabled),
@@ -186,6 +188,10 @@ class Features:
     def denials(self) -> Denials | None:
         made = cast("AuthorizationFeature | None", self.made.get("authorization"))
         return made.denials if made is not None else None
+
+    @property
+    def schema_registries(self) -> SchemaRegistries | None:
+        return cast("SchemaRegistries | None", self.made.get("schema_registries"))
 
     @property
     def validator(self) -> Validator | None:

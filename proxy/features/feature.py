@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
@@ -21,6 +21,7 @@ from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
 if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
+    from kafka_sidecar.policies.contract import TopicPolicy
     from kafka_sidecar.proxy.exchanges.commits import Stage as CommitStage
     from kafka_sidecar.proxy.exchanges.fetch import GuardStage as FetchGuard
     from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchStage
@@ -28,16 +29,6 @@ if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
     from kafka_sidecar.proxy.exchanges.produce import GuardStage as ProduceGuard
     from kafka_sidecar.proxy.exchanges.produce import Stage as ProduceStage
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
-
-
-class TopicPolicy(NamedTuple):
-    """What is set on a topic with Kafka's own tools; None: nothing."""
-
-    policy: str | None = None  # its record.validation.policy, in place of what the file says
-    added: str | None = None  # besides that
-
-
-NO_POLICY = TopicPolicy()
 
 
 class TopicPolicies(Protocol):

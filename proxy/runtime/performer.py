@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, NoReturn
 
-from kafka_sidecar.plugins.effects import Need, TimeLeft, Turn, Work
+from kafka_sidecar.plugins.effects import Need, TimeLeft, Turn, Work, asker
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.threads import Job, Threads
 
@@ -43,7 +43,7 @@ class Performer:
             task = self._spawn(self._await_job(job, limit), need)
             task.add_done_callback(partial(self._let_go, job, need))
             return task
-        return self._spawn(self._meet(need), need)
+        return self._spawn(self._meet(need, connection), need)
 
     def _spawn(self, work: Coroutine[Any, Any, Any], need: Need) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work, name=f"meet {type(need).__name__}")
@@ -69,7 +69,8 @@ class Performer:
         if self._turns:
             asyncio.get_running_loop().call_soon(self._give_turn)
 
-    async def _meet(self, need: Need) -> Any:
+    async def _meet(self, need: Need, connection: int) -> Any:
+        asker.set(connection)
         limit: TimeLeft | None = getattr(need, "limit", None)
         if limit is None:
             return await self._ways[type(need)](need)

@@ -81,14 +81,6 @@ def test_a_header_that_holds_no_id_is_none(content: bytes) -> None:
     assert read(Reader(["confluent_header", "confluent"], of_key=False), of) == [(0, 1, None, len(content))]
 
 
-def test_an_id_is_one_of_its_context_but_a_guid_is_everywhere_the_same() -> None:
-    of = records(value(PREFIXED), value(b"\1" + GUID.bytes))
-    assert [found[2] for found in read(Reader(["confluent"], of_key=False, context=".test"), of)] == [
-        SchemaId("id", 7, ".test"),
-        SchemaId("guid", str(GUID)),
-    ]
-
-
 PARTS = st.one_of(st.none(), st.binary(max_size=8), st.sampled_from([PREFIXED, IN_HEADER, b"\3\0" + GUID.bytes]))
 
 

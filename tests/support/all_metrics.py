@@ -14,6 +14,7 @@ from kafka_sidecar.proxy.features.auditing.access import AccessAudit
 from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
+from kafka_sidecar.proxy.features.schema_registries.registries import families_of
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.runtime.threads import Threads
@@ -23,6 +24,7 @@ from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS, Metrics
+from kafka_sidecar.schemas.registry import RegistryStats
 from support.interception import Intercepting
 
 NOW = 1_000_000.0
@@ -49,6 +51,7 @@ def all_metrics(*own: Metric) -> Metrics:
         _large_messages(number).families,
         threads.families,
         rate.families,
+        lambda: families_of([_schema_registry(number)]),
         lambda: TopicConfigs.families(_topic_configs()),
         lambda: of_audit(_audit()),
         lambda: AccessAudit.families(_access()),
@@ -127,6 +130,12 @@ def _large_messages(number: count[int]) -> LargeMessages:
     assembly.refused_offsets["unread"], assembly.deletions["kept"] = next(number), next(number)
     cache.hits = next(number)
     return made
+
+
+def _schema_registry(number: count[int]) -> Any:
+    stats = RegistryStats(Counter(ok=next(number)), _durations(number), 0.5, next(number), next(number))
+    settings = SimpleNamespace(name="main")
+    return SimpleNamespace(settings=settings, stats=stats, cached=(next(number), next(number)), held_back=next(number))
 
 
 def _topic_configs() -> Any:

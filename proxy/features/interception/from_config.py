@@ -14,6 +14,7 @@ from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
 from kafka_sidecar.proxy.config.sections import Interceptor
+from kafka_sidecar.proxy.runtime.schema_registries import registries
 from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 # Two forms of a hook have one name in metrics and logs.
@@ -32,7 +33,7 @@ def catalog(config: Config, report: Report, previous: InterceptorCatalog | None 
         ValueError: one line that says which is wrong.
     """
     try:
-        settings = [_settings(one) for one in config.interceptors]
+        settings = [_settings(config, one) for one in config.interceptors]
         return InterceptorCatalog(settings, report, config.interception.max_commit_metadata, previous)
     except ValueError as error:
         raise ValueError(f"interceptors: {error}") from error
@@ -41,7 +42,7 @@ def catalog(config: Config, report: Report, previous: InterceptorCatalog | None 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
     """All that is wrong with interceptors; each is opened alone: `catalog` stops at the first mistake."""
     for index, one in enumerate(config.interceptors):
-        settings = _settings(one)
+        settings = _settings(config, one)
         try:
             InterceptorCatalog([settings], NoReport())
         except ValueError as error:
@@ -58,9 +59,10 @@ class NoReport:
     def disabled(self, interceptor: str, failures: int, pause_s: float, client: Client | None = None) -> None: ...
 
 
-def _settings(one: Interceptor) -> InterceptorSettings:
+def _settings(config: Config, one: Interceptor) -> InterceptorSettings:
     limits = Limits(one.budget, one.max_failures, one.pause)
-    return InterceptorSettings(one.type, one.name or one.type, tuple(one.topics), one.class_path, limits, one.settings)
+    settings = one.settings_with(registries(config.schema_registries))
+    return InterceptorSettings(one.type, one.name or one.type, tuple(one.topics), one.class_path, limits, settings)
 
 
 def describe_interceptors(catalog: InterceptorCatalog, topic: str) -> list[dict[str, Any]]:

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.policies.contract import NO_POLICY, TopicPolicy
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
-from kafka_sidecar.proxy.features.feature import NO_POLICY, Feature, Site, Stages, TopicPolicy
+from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
 from kafka_sidecar.proxy.features.topic_configs.entries import (
     RECORD_VALIDATION_POLICY,
     Change,

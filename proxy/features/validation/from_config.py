@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from kafka_sidecar.plugins.settings import quote
+from kafka_sidecar.plugins.settings import FileSettings, quote
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings, parse_items
 from kafka_sidecar.policies.plans import OnFailure
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
 from kafka_sidecar.proxy.config.sections import Policy
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig, TopicRule
+from kafka_sidecar.proxy.runtime.schema_registries import registries
 
 
 def catalog(config: Config, report: OnFailure) -> PolicyCatalog:
     """The policies of a configuration. Raises ValueError: one line that says which is wrong."""
     return PolicyCatalog(
-        {name: _settings(name, policy) for name, policy in config.policies.items()}, _facade(config), report
+        {name: _settings(config, name, policy) for name, policy in config.policies.items()}, _facade(config), report
     )
 
 
@@ -24,7 +26,7 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
     """All that is wrong with policies and topics; each policy is opened alone: `rules` stops at the first mistake."""
     valid: dict[str, PolicySettings] = {}
     for name, policy in config.policies.items():
-        settings = _settings(name, policy)
+        settings = _settings(config, name, policy)
         try:
             PolicyCatalog({name: settings}).close()
             valid[name] = settings
@@ -67,11 +69,13 @@ def _facade(config: Config) -> PolicySettings | None:
     whole = config.validation
     if whole.class_name is None:
         return None
-    return PolicySettings(whole.class_name, whole.class_path, whole.on_error == "open", whole.settings)
+    settings = FileSettings(whole.settings, Path(), registries(config.schema_registries))
+    return PolicySettings(whole.class_name, whole.class_path, whole.on_error == "open", settings)
 
 
-def _settings(name: str, policy: Policy) -> PolicySettings:
-    return PolicySettings(policy.type or name, policy.class_path, policy.on_error == "open", policy.settings)
+def _settings(config: Config, name: str, policy: Policy) -> PolicySettings:
+    settings = policy.settings_with(registries(config.schema_registries))
+    return PolicySettings(policy.type or name, policy.class_path, policy.on_error == "open", settings)
 
 
 def rules(config: Config, report: OnFailure, topic_config: TopicConfig | None) -> Rules:

@@ -18,9 +18,8 @@ from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.catalog import PolicyCatalog
-from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
+from kafka_sidecar.policies.contract import ALL, NO_POLICY, Hints, TopicMetadata, TopicPolicy
 from kafka_sidecar.policies.plans import Plan, Rule
-from kafka_sidecar.proxy.features.feature import NO_POLICY, TopicPolicy
 from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 Mode = Literal["enforce", "shadow", "off"]

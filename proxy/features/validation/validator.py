@@ -10,10 +10,11 @@ from pathlib import Path
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import TimeLimit
+from kafka_sidecar.policies.contract import NO_POLICY
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
-from kafka_sidecar.proxy.features.feature import NO_POLICY, Feature, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
 from kafka_sidecar.proxy.features.validation.from_config import rules
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun

@@ -6,15 +6,14 @@ import asyncio
 import json
 import logging
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import jwt
 
+from kafka_sidecar.outbound.http import HttpClient
 from kafka_sidecar.proxy.config.reload import state_of
 
 log = logging.getLogger(__name__)
@@ -148,17 +147,21 @@ class EndpointKeys:
                 async with asyncio.timeout(TIMEOUT_S):
                     self._keys = parse_keys(await asyncio.to_thread(self._fetch, self._url), self._url)
                 self.are_current = True
-            except (KeysError, OSError, HTTPException) as error:
+            except (KeysError, OSError) as error:
                 self.are_current = False
                 log.error("token keys not refreshed, the previous ones stay applied", extra={"detail": _text(error)})
 
 
 def fetch_keys(url: str) -> bytes:
     """What the endpoint responds with. Blocks; raises OSError."""
-    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - the configuration checks the scheme
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
-        found: bytes = response.read(MAX_BYTES)
-    return found
+    client = HttpClient([url], TIMEOUT_S, MAX_BYTES)
+    try:
+        response = client.request("GET", "", {"Accept": "application/json"})
+    finally:
+        client.close()
+    if response.status != 200:
+        raise OSError(f"{url} responds with {response.status}")
+    return response.body
 
 
 def _text(error: Exception) -> str:

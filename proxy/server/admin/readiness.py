@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kafka_sidecar.proxy.server.server import Server
@@ -57,6 +58,7 @@ def verbose_readiness(server: Server) -> dict[str, Any]:
         "audit": _audit(server),
         "policies": _policies(server),
         "interceptors": _interceptors(server),
+        "schema_registries": _schema_registries(server),
         "configuration": {
             "last_reload": "applied" if server.metrics.config_is_current else "rejected",
             "applied_at": timestamp(server.metrics.config_applied_at),
@@ -123,6 +125,12 @@ def _policies(server: Server) -> dict[str, Any] | str:
     if validator is None:
         return DISABLED
     return {"loaded": validator.rules.policies, "topics": [rule.name for rule in validator.rules.topics]}
+
+
+def _schema_registries(server: Server) -> Mapping[str, Any] | str:
+    """They do not decide whether the sidecar is ready: it relays, and what it knows of them it still has."""
+    opened = server.features.schema_registries
+    return DISABLED if opened is None else opened.states()
 
 
 def _interceptors(server: Server) -> list[str] | str:

@@ -18,6 +18,7 @@ NOT_SUMS: Mapping[str, Callable[[Iterable[float]], float]] = {
     PREFIX + "cluster_reached": min,
     PREFIX + "config_last_reload_successful": min,
     PREFIX + "config_last_reload_success_timestamp_seconds": min,
+    PREFIX + "schema_registry_reachable": min,
     PREFIX + "tls_certificate_expiry_seconds": min,
     PREFIX + "tls_last_reload_successful": min,
     "process_start_time_seconds": min,

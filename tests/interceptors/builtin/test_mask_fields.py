@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.avro_values import ITEM, ORDER, VALUE, written
-from support.registries import Registry
+from support.schema_registry import RegistryInMemory, cold_registry
 
 from kafka_sidecar.codec.records import Records, batches, build_batch
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
@@ -255,7 +255,7 @@ def test_an_avro_value_that_is_not_of_the_schema_is_hidden_kept_or_dropped(
 def test_what_cannot_be_masked_is_a_mistake_of_the_configuration(
     settings: dict[str, Any], message: str, avro: dict[str, str], consumed: Consumed
 ) -> None:
-    given = FileSettings({"fields": AVRO_FIELDS, "schema": avro, **settings}, Path(), {"main": Registry({})})
+    given = FileSettings({"fields": AVRO_FIELDS, "schema": avro, **settings}, Path(), {"main": cold_registry({})})
     with pytest.raises(ValueError, match=message) as error:
         consumed(given)
     assert "\n" not in str(error.value)
@@ -275,7 +275,7 @@ def test_values_of_a_json_schema_are_masked_as_other_json(tmp_path: Path, consum
 class InTime:
     """Consumes values as a sidecar does: what the interceptor has to wait for is fetched, then it is called again."""
 
-    def __init__(self, consumed: Consumed, registry: Registry, **settings: Any) -> None:
+    def __init__(self, consumed: Consumed, registry: RegistryInMemory, **settings: Any) -> None:
         self.consumed, self.registry = consumed, registry
         self.settings = FileSettings({"schema": {"registry": "main"}, **settings}, Path(), {"main": registry})
 
@@ -289,7 +289,7 @@ class InTime:
 
 def test_the_schemas_of_a_registry_are_waited_for(consumed: Consumed) -> None:
     older = {**ORDER, "fields": [*ORDER["fields"], {"name": "card", "type": "string"}]}
-    registry = Registry(
+    registry = cold_registry(
         {
             SchemaId("id", 7): AvroSchema.parse(json.dumps(ORDER)),
             SchemaId("id", 8): JsonSchema('{"type": "object"}'),
@@ -325,7 +325,7 @@ def test_the_schemas_of_a_registry_are_waited_for(consumed: Consumed) -> None:
 
 
 def test_while_the_registry_does_not_answer_records_are_withheld_and_none_is_lost(consumed: Consumed) -> None:
-    registry = Registry({})
+    registry = cold_registry({})
     in_time = InTime(consumed, registry, fields=["$.id"], unreadable="drop")
     with pytest.raises(FailClosedError):
         in_time.of(b"\0\0\0\x01\xf4" + GOOD)

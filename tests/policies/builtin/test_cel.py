@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.avro_values import written
-from support.registries import Registry
+from support.schema_registry import cold_registry
 
 from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.policies.builtin.cel import compile_program
@@ -260,7 +260,7 @@ def test_the_id_of_a_value_decides_of_which_schema_it_is(batch: Callable[..., An
     guid = "01020304-0506-0708-090a-0b0c0d0e0f10"
     old = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]}
     new = {**old, "fields": [*old["fields"], {"name": "note", "type": "string", "default": ""}]}
-    registry = Registry(
+    registry = cold_registry(
         {
             SchemaId("id", 1): AvroSchema.parse(json.dumps(old)),
             SchemaId("id", 2): AvroSchema.parse(json.dumps(new)),

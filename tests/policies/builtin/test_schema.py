@@ -129,14 +129,6 @@ def test_strategies_of_subjects(validate: Validate, strategy: str, number: int, 
     assert by_argument == found
 
 
-def test_subjects_of_a_context(validate: Validate, registry: RegistryInMemory) -> None:
-    of_context = SchemaId("id", 7, ".test")
-    registry.answers[SchemaOf(of_context)] = ORDERS
-    registry.answers[VersionsOf(of_context)] = frozenset({(":.test:orders-value", 3)})
-    assert validate(value(framed(7)), context=".test") == []
-    assert validate(value(framed(9)), context=".test")[0][2] == "unknown_schema"
-
-
 def test_the_newest_version_or_a_compatible_one_can_be_required(validate: Validate) -> None:
     old, newest = value(framed(7)), value(framed(9))
     subject = "of the subject orders-value, which id {} is not"
@@ -176,7 +168,7 @@ def test_a_batch_that_names_too_many_schemas_asks_for_a_limited_number(
 async def test_what_is_not_known_is_fetched_at_once(
     plan_of: Callable[..., Any], batch: Callable[..., Any], orders: TopicMetadata, registry: RegistryInMemory
 ) -> None:
-    registry._is_cold = True
+    registry.is_cold = True
     plan = plan_of(version="latest")
     rounds = 0
     while True:
@@ -216,7 +208,6 @@ def test_while_the_registry_cannot_be_asked_producers_try_again_or_all_is_accept
         ),
         ({"forms": ["glue"]}, "forms: the registry of AWS Glue is not asked: set require: id, or remove glue"),
         ({"forms": []}, "forms: write at least 1"),
-        ({"context": "test"}, r"context: write text that matches ^\.[^:]*$"),
     ],
 )  # fmt: skip
 def test_wrong_settings_name_the_remedy(plan_of: Callable[..., Any], settings: dict[str, Any], message: str) -> None:

@@ -142,6 +142,23 @@ INTERCEPTORS = Section("Interceptors", (
         about="1 while an interceptor is disabled after too many consecutive failures."),
 ))  # fmt: skip
 
+REGISTRIES = Section("Schema registries", (
+    lines("Requests", "reqps",
+        (rate("schema_registry_requests_total", "registry, outcome"), "{{registry}}, {{outcome}}")),
+    lines("Response, p99", "s", (quantile(0.99, "schema_registry_request_seconds", "registry"), "{{registry}}")),
+    lines("Reachable", "short",
+        (total("schema_registry_reachable", "registry, instance"), "{{registry}}, {{instance}}"),
+        about="0 while it does not answer."),
+    lines("Without an answer", "cps",
+        (rate("schema_registry_failures_total", "registry"), "{{registry}}: none"),
+        (rate("schema_registry_stale_answers_total", "registry"), "{{registry}}: an old one"),
+        (rate("schema_registry_held_back_total", "registry"), "{{registry}}: held back")),
+    lines("Schemas in the cache", "short",
+        (total("schema_registry_cached_schemas", "registry, instance"), "{{registry}}, {{instance}}")),
+    lines("Bytes in the cache", "bytes",
+        (total("schema_registry_cached_bytes", "registry, instance"), "{{registry}}, {{instance}}")),
+))  # fmt: skip
+
 BROKERS = Section("Brokers", (
     lines("Brokers with a listener", "short", (total("broker_listeners", "instance"), "{{instance}}")),
     lines("Cluster reached", "bool", (chosen("cluster_reached"), "{{instance}}"),
@@ -255,8 +272,8 @@ LARGE_MESSAGES = Section("Large messages", (
 ))  # fmt: skip
 
 SECTIONS = (
-    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, INTERCEPTORS, LARGE_MESSAGES, BROKERS, LIMIT_PANELS, SECURITY, AUDIT,
-    CONFIGURATION,
+    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, REGISTRIES, INTERCEPTORS, LARGE_MESSAGES, BROKERS, LIMIT_PANELS, SECURITY,
+    AUDIT, CONFIGURATION,
 )  # fmt: skip
 
 

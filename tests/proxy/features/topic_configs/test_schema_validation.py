@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.proxy.features.feature import TopicPolicy
+from kafka_sidecar.policies.contract import TopicPolicy
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_configs.entries import (
     DEFAULT_STRATEGY,

@@ -10,8 +10,7 @@ from support.policies import Stub
 from support.produce_requests import rules
 
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
-from kafka_sidecar.policies.contract import Hints
-from kafka_sidecar.proxy.features.feature import TopicPolicy
+from kafka_sidecar.policies.contract import Hints, TopicPolicy
 from kafka_sidecar.proxy.features.validation import rules as rules_module
 from kafka_sidecar.proxy.features.validation.rules import (
     MisconfiguredError,

@@ -15,9 +15,9 @@ from support.policies import Stub
 from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, batch, produce_request, results, stores, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.policies.contract import TopicPolicy
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
-from kafka_sidecar.proxy.features.feature import TopicPolicy
 from kafka_sidecar.proxy.features.validation import validator as validator_module
 from kafka_sidecar.proxy.features.validation.stage import TopicConfigsKnown
 from kafka_sidecar.proxy.features.validation.validator import Validator

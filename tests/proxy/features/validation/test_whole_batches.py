@@ -20,7 +20,7 @@ from support.produce_requests import (
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
-from kafka_sidecar.proxy.features.feature import TopicPolicy
+from kafka_sidecar.policies.contract import TopicPolicy
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.relay.exchange import Respond
 

@@ -6,13 +6,13 @@ import asyncio
 import http.server
 import json
 import threading
-from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
 from support.in_process import until
 from support.signed_tokens import Signer, key_set
 
+from kafka_sidecar.outbound.http import OutboundError
 from kafka_sidecar.proxy.security.sasl.jwks import EndpointKeys, FileKeys, KeysError, fetch_keys, parse_keys
 
 FIRST, SECOND = Signer("k1"), Signer.elliptic("k2")
@@ -123,7 +123,7 @@ async def test_a_new_key_is_asked_for_at_most_once_a_minute() -> None:
 async def test_while_the_endpoint_fails_the_previous_keys_stay(caplog: pytest.LogCaptureFixture) -> None:
     endpoint = Endpoint()
     await endpoint.keys.refresh()
-    for failure in (OSError("refused"), IncompleteRead(b""), "{", "[" * 100_000):
+    for failure in (OSError("refused"), OutboundError("it is not HTTP", "invalid"), "{", "[" * 100_000):
         endpoint.now += 3600
         endpoint.answer = failure
         await endpoint.keys.refresh()

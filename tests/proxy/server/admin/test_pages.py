@@ -14,7 +14,7 @@ from support.in_process import config, connected, port_of
 from support.topic_configs import Cluster
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.features.feature import TopicPolicy
+from kafka_sidecar.policies.contract import TopicPolicy
 from kafka_sidecar.proxy.server.admin import pages as pages_module
 from kafka_sidecar.proxy.server.admin.page import json_page
 from kafka_sidecar.proxy.server.admin.pages import Admin

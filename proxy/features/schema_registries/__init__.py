@@ -1,0 +1,1 @@
+"""Schema registries that policies and interceptors ask: opened, watched and counted."""
