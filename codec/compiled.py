@@ -17,6 +17,7 @@ MODULES = (
     "kafka_sidecar.audit.memory",
     "kafka_sidecar.audit.tally",
     "kafka_sidecar.schemas.avro.walk",
+    "kafka_sidecar.schemas.protobuf.walk",
     "kafka_sidecar.codec.crc_parts",
     "kafka_sidecar.codec.cursor",
     "kafka_sidecar.codec.fetch_counts",

@@ -1,0 +1,287 @@
+"""Protobuf schemas: what they accept, as `walk` defines it, and the values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from kafka_sidecar.codec.checkpoint import checkpoint
+from kafka_sidecar.schemas.protobuf.walk import (
+    FRAMED,
+    FRAMED_ANY,
+    IGNORE_REQUIRED,
+    LEVEL,
+    MAX_DEPTH,
+    OTHER_MESSAGE,
+    REASONS,
+    REJECT_UNKNOWN,
+    REQUIRED,
+    STACK_BYTES,
+    find_not_protobuf,
+    read_indexes,
+    walk_long,
+)
+
+if TYPE_CHECKING:
+    from kafka_sidecar.codec.records import Records
+    from kafka_sidecar.schemas.protobuf.program import Program
+
+try:
+    from google.protobuf import message_factory
+    from google.protobuf.message import DecodeError
+
+    from kafka_sidecar.schemas.protobuf.files import Files, ProtobufSchemaError
+    from kafka_sidecar.schemas.protobuf.program import compile_program
+    from kafka_sidecar.schemas.protobuf.values import to_value
+except ImportError:  # an extra
+    message_factory = None
+
+    class ProtobufSchemaError(ValueError):  # type: ignore[no-redef]
+        """As in `files`."""
+
+
+NOT_INSTALLED = "Protobuf is not installed; in a clone, pip install '.[schemas]'"
+MAX_FAULTS = 1000  # of one batch that are looked for
+MAX_PATH = 200  # characters that are shown
+MAX_NAME = 60
+_SUSPECTS = 1 << 16  # of one batch that are confirmed at a time
+_NO_FILES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufFault:
+    """Why bytes are not a message of a schema; it quotes nothing of them."""
+
+    path: str  # of names in the schema, as ``$.items[2].price``; a key of a map is ``{}``
+    rule: str
+    at: int  # bytes from the beginning of the value
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.rule} at byte {self.at}"
+
+
+class ProtobufSchema:
+    """A type of message in a file, with all that the file imports.
+
+    Framed values begin with message indexes, which name any type in the file, unless one was chosen.
+    """
+
+    def __init__(
+        self,
+        source: str | bytes,
+        references: Mapping[str, str] = _NO_FILES,
+        message: str | None = None,
+        reject_unknown: bool = False,
+    ) -> None:
+        """As `parse` and `from_descriptor`, for either."""
+        if message_factory is None:
+            raise ProtobufSchemaError(NOT_INSTALLED)
+        self._files = Files(source, references)
+        self._program: Program = compile_program(self._files)
+        self._requires = self._program.requires
+        self._words = self._program.words
+        self._flags = REJECT_UNKNOWN if reject_unknown else 0
+        if self._program.first is None:
+            raise ProtobufSchemaError("declares no message")
+        self._choose(self._program.first)
+        self._framed = FRAMED_ANY
+        if message is not None:
+            self._choose(self._node_of(message))
+            self._framed = FRAMED
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        references: Mapping[str, str] = _NO_FILES,
+        message: str | None = None,
+        reject_unknown: bool = False,
+    ) -> ProtobufSchema:
+        """The schema of a .proto file.
+
+        Args:
+            text: the file; or its serialized descriptor in base64, which some clients register as text.
+            references: others that it may import, by the paths that imports have; texts or descriptors, too.
+            message: a type in the file, by its full name, or without the package. Else the first one.
+            reject_unknown: whether fields, and numbers of closed enums, that the schema does not have are faults.
+
+        Raises:
+            ProtobufSchemaError: a file is invalid, imports what is not there, or is over a limit; or has no such type.
+        """
+        return cls(text, references, message, reject_unknown)
+
+    @classmethod
+    def from_descriptor(
+        cls,
+        descriptor: bytes,
+        references: Mapping[str, str] = _NO_FILES,
+        message: str | None = None,
+        reject_unknown: bool = False,
+    ) -> ProtobufSchema:
+        """The schema of a serialized FileDescriptorProto. Raises ProtobufSchemaError, as `parse` does."""
+        return cls(bytes(descriptor), references, message, reject_unknown)
+
+    def with_indexes(self, indexes: Sequence[int]) -> ProtobufSchema:
+        """The same file with the type that message indexes name; none: the first one.
+
+        Raises:
+            ProtobufSchemaError: the file has no such type.
+        """
+        try:
+            types = list(self._files.pool.FindFileByName(self._files.name).message_types_by_name.values())
+            for index in indexes or (0,):
+                if index < 0:
+                    raise IndexError(index)
+                found, types = types[index], types[index].nested_types
+        except IndexError as error:
+            raise ProtobufSchemaError(REASONS[10]) from error
+        return self._of(self._program.nodes[found.full_name])
+
+    def with_message(self, name: str) -> ProtobufSchema:
+        """The same file with another type. Raises ProtobufSchemaError if it has none of that name."""
+        return self._of(self._node_of(name))
+
+    def find_faults(
+        self, records: Records, of_key: bool, skip: int, max_depth: int, framed: bool = False
+    ) -> Iterator[tuple[int, str]]:
+        first = faults = 0
+        limit = _SUSPECTS if self._requires else MAX_FAULTS
+        while True:
+            found = find_not_protobuf(
+                records, of_key, skip, self._words, self._node, self._framed if framed else 0,
+                min(max_depth, MAX_DEPTH), self._flags, first, limit,
+            )  # fmt: skip
+            for number, (index, start, end) in enumerate(found):
+                if number & 127 == 127:
+                    checkpoint()
+                fault = self.fault_of(records.payload, start, end, max_depth, framed)
+                if fault is not None:
+                    yield index, str(fault)
+                    faults += 1
+                    if faults >= MAX_FAULTS:
+                        return
+            if len(found) < limit:
+                return
+            first = found[-1][0] + 1
+
+    def find_fault(
+        self, data: bytes, start: int, end: int, max_depth: int = MAX_DEPTH, framed: bool = False
+    ) -> str | None:
+        fault = self.fault_of(data, start, end, max_depth, framed)
+        return None if fault is None else str(fault)
+
+    def record_name(self, data: bytes, start: int, end: int, framed: bool = False) -> str | None:
+        node = self._named(data, start, end)[1] if framed else self._node
+        return None if node is None else str(self._program.types[node].descriptor.full_name)
+
+    def decode(self, data: bytes, start: int, end: int, max_depth: int = MAX_DEPTH, framed: bool = False) -> Any:
+        """A dict by the names in the schema; of the types that stand for a value (Timestamp, wrappers), that value.
+
+        As in Protobuf's JSON, a field without presence is always there, with its default if need be; one with presence,
+        such as a message, an ``optional`` one or a part of a oneof, is there only if it was written.
+        """
+        fault = self.fault_of(data, start, end, max_depth, framed)
+        if fault is not None:
+            raise ValueError(str(fault))
+        at, node = self._named(data, start, end) if framed else (start, self._node)
+        return to_value(self._message(node, data[at:end]))
+
+    def fault_of(
+        self, data: bytes, start: int, end: int, max_depth: int = MAX_DEPTH, framed: bool = False
+    ) -> ProtobufFault | None:
+        """Why ``data[start:end]`` is not a message of this type, or None if it is.
+
+        Raises:
+            ValueError: the range is outside the data.
+        """
+        if not 0 <= start <= end <= len(data) or max_depth < 0:
+            raise ValueError(f"invalid range {start} to {end} of {len(data)} bytes, or depth {max_depth}")
+        stack, flags = bytearray(STACK_BYTES), self._flags
+        args = (self._words, self._node, self._framed if framed else 0, data, start, end, stack)
+        depth = min(max_depth, MAX_DEPTH)
+        found = walk_long(*args, depth, flags)
+        if found == 0:
+            return None
+        if -found % 16 == REQUIRED:
+            # Another occurrence of the message may have what this one lacks: what follows, then upb's merged message.
+            path = self._path(stack, True)
+            if (other := walk_long(*args, depth, flags | IGNORE_REQUIRED)) == 0:
+                at, node = self._named(data, start, end) if framed else (start, self._node)
+                if self._message(node, data[at:end]).IsInitialized():
+                    return None
+                return ProtobufFault(path, REASONS[REQUIRED], -found // 16 - start)
+            found = other
+        reason = -found % 16
+        rule = f"another message than {self.name}" if reason == OTHER_MESSAGE else REASONS[reason]
+        return ProtobufFault(self._path(stack), rule, -found // 16 - start)
+
+    @cached_property
+    def descriptor(self) -> Any:
+        """Of the type."""
+        return self._program.types[self._node].descriptor
+
+    def _named(self, data: bytes, start: int, end: int) -> tuple[int, Any]:
+        """The position after message indexes, and the type that they name; None: there is none."""
+        at, node = read_indexes(self._words, data, start, end)
+        return at, node if at >= 0 and node in self._program.types else None
+
+    def _message(self, node: int, data: bytes) -> Any:
+        message = message_factory.GetMessageClass(self._program.types[node].descriptor)()
+        try:
+            message.MergeFromString(data)
+        except DecodeError as error:
+            raise ValueError("$: cannot be read") from error
+        return message
+
+    def _node_of(self, name: str) -> int:
+        nodes, package = self._program.nodes, self._files.pool.FindFileByName(self._files.name).package
+        for full in (f"{package}.{name}", name):
+            if nodes.get(full) in self._program.types:
+                return nodes[full]
+        raise ProtobufSchemaError(f"declares no message {name[:MAX_NAME]!r}")
+
+    def _of(self, node: int) -> ProtobufSchema:
+        other = copy(self)
+        other.__dict__.pop("descriptor", None)
+        other._choose(node)
+        other._framed = FRAMED
+        return other
+
+    def _choose(self, node: int) -> None:
+        self._node = node
+        self.name: str = self._program.types[node].descriptor.full_name[:MAX_NAME]
+
+    def _path(self, stack: bytearray, required: bool = False) -> str:
+        path, levels = "$", _slot(stack, 0)
+        for level in range(levels):
+            node, _, _, field, count, *bits = (_slot(stack, 1 + LEVEL * level + at) for at in range(LEVEL))
+            own = self._program.types.get(node)
+            if own is None:  # an unknown group
+                break
+            if level == levels - 1 and required:
+                missing = next(
+                    one for bit, one in enumerate(own.required) if not bits[bit // 32] >> bit % 32 & 1
+                )  # fmt: skip
+                path += f".{_called(missing)}"
+            elif own.is_entry:
+                path += "{}"
+            elif count:
+                one = own.fields[field]
+                is_list = one.is_repeated and not (one.message_type and one.message_type.GetOptions().map_entry)
+                path += f".{_called(one)}" + (f"[{count - 1}]" if is_list else "")
+            if len(path) > MAX_PATH:
+                return f"{path[:MAX_PATH]}..."
+        return path
+
+
+def _called(field: Any) -> str:
+    return f"[{field.full_name}]" if field.is_extension else str(field.name)
+
+
+def _slot(stack: bytearray, at: int) -> int:
+    return int(struct.unpack_from("=q", stack, 8 * at)[0])
