@@ -1,7 +1,7 @@
 """The files of a schema, in a pool of descriptors of their own.
 
-Texts and descriptors are hostile input: their size, number, depth and what they declare have limits, and an import leads
-to what was given with the schema, or to a file that always is there.
+Texts and descriptors are hostile input: their size, number, depth and what they declare have limits, and an import
+leads to what was given with the schema, or to a file that always is there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
+from kafka_sidecar.schemas.protobuf.known_files import KNOWN_FILES
 from kafka_sidecar.schemas.protobuf.text import MAX_SHOWN, ProtoTextError, parse_proto
 
 MAX_TEXT = 1 << 20  # characters of a text, bytes of a descriptor
@@ -30,13 +31,6 @@ _ALWAYS_THERE = re.compile(
     r"google/protobuf/(any|api|descriptor|duration|empty|field_mask|source_context|struct|timestamp|type|wrappers)\.proto"
 )
 _OPTIONS_ALONE = re.compile(r"google/protobuf/(cpp|csharp|go|java)_features\.proto")  # no value depends on them
-# Confluent's serializers know these without a reference.
-_CONFLUENT = {
-    "confluent/meta.proto": 'syntax = "proto3"; package confluent;'
-    "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }",
-    "confluent/type/decimal.proto": 'syntax = "proto3"; package confluent.type;'
-    "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
-}
 
 
 class ProtobufSchemaError(ValueError):
@@ -90,11 +84,11 @@ class Files:
             return descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
         if name in self._references:
             return self._load(name, self._references[name])
-        if name in _CONFLUENT:
-            return self._load(name, _CONFLUENT[name])
+        if name in KNOWN_FILES:
+            return self._load(name, KNOWN_FILES[name])
         if _OPTIONS_ALONE.fullmatch(name) is not None:
             return descriptor_pb2.FileDescriptorProto(name=name)
-        raise ProtobufSchemaError(f"{self._called(importer)}imports {_shown(name)}, which was not given with the schema")
+        raise ProtobufSchemaError(f"{self._called(importer)}imports {_shown(name)}, which did not come with the schema")
 
     def _load(self, name: str, source: str | bytes) -> Any:
         self._bytes += len(source)
@@ -159,8 +153,8 @@ def _decode(source: str | bytes) -> Any:
 
 def _reason(error: Exception) -> str:
     """What the pool says, in one line."""
-    text = str(error).splitlines()[0] if str(error) else "is not valid"
-    text = text.removeprefix("Couldn't build proto file into descriptor pool: ").removeprefix("couldn't build proto file")
+    text = (str(error) or "is not valid").splitlines()[0]
+    text = text.removeprefix("Couldn't build proto file into descriptor pool: ")
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 

@@ -49,6 +49,7 @@ class Type:
 @dataclass(frozen=True, slots=True)
 class Program:
     words: bytes
+    other_words: bytes | None  # the same, where message indexes count in another way: without the entries of maps
     types: Mapping[int, Type]  # by their words
     nodes: Mapping[str, int]  # words by full names
     first: int | None  # the first type of the file
@@ -74,6 +75,7 @@ class _Compiler:
         self._ahead: list[Any] = []
         self._rest: list[int] = []  # the words after those of the types
         self._base = 0
+        self._is_ambiguous = False  # a type comes after the entry of a map
 
     def program(self) -> Program:
         file = self._files.pool.FindFileByName(self._files.name)
@@ -84,10 +86,14 @@ class _Compiler:
         for one in types:
             words += [self._base + len(self._rest), len(one.fields), len(one.required), 0]
             self._add_fields(one)
-        tree = self._tree(roots)
-        all_words = [tree, 0, 0, 0, self._base, 0, 0, 0, *words, *self._rest]
+        trees = [self._tree(roots, counted) for counted in (True, False)]
+        packed = []
+        for tree in trees:
+            all_words = [tree, 0, 0, 0, self._base, 0, 0, 0, *words, *self._rest]
+            packed.append(struct.pack(f"={len(all_words)}i", *all_words))
         return Program(
-            struct.pack(f"={len(all_words)}i", *all_words),
+            packed[0],
+            packed[1] if self._is_ambiguous else None,
             {self._nodes[one.descriptor.full_name]: one for one in types},
             self._nodes,
             self._nodes[roots[0].full_name] if roots else None,
@@ -136,9 +142,16 @@ class _Compiler:
             self._rest += (len(numbers), *numbers)
         return self._nodes[enum.full_name]
 
-    def _tree(self, types: Sequence[Any]) -> int:
-        """The types of a file, or in a type, in the order in which message indexes count them."""
-        below = [self._tree(one.nested_types) for one in types]
+    def _tree(self, types: Sequence[Any], counted: bool) -> int:
+        """The types of a file, or in a type, in the order in which message indexes count them.
+
+        Serializers that work with descriptors count the entries of maps, those that work with texts have none.
+        """
+        entries = [bool(one.GetOptions().map_entry) for one in types]
+        self._is_ambiguous = self._is_ambiguous or sorted(entries) != entries
+        if not counted:
+            types = [one for one, is_entry in zip(types, entries, strict=True) if not is_entry]
+        below = [self._tree(one.nested_types, counted) for one in types]
         at = self._base + len(self._rest)
         self._rest.append(len(types))
         for one, tree in zip(types, below, strict=True):

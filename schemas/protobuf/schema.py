@@ -29,15 +29,16 @@ from kafka_sidecar.schemas.protobuf.walk import (
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
-    from kafka_sidecar.schemas.protobuf.program import Program
+    from kafka_sidecar.schemas.protobuf.program import Program, Type
 
 try:
     from google.protobuf import message_factory
     from google.protobuf.message import DecodeError
 
+    from kafka_sidecar.schemas.protobuf import masks
     from kafka_sidecar.schemas.protobuf.files import Files, ProtobufSchemaError
     from kafka_sidecar.schemas.protobuf.program import compile_program
-    from kafka_sidecar.schemas.protobuf.values import to_value
+    from kafka_sidecar.schemas.protobuf.values import Reader
 except ImportError:  # an extra
     message_factory = None
 
@@ -83,8 +84,12 @@ class ProtobufSchema:
             raise ProtobufSchemaError(NOT_INSTALLED)
         self._files = Files(source, references)
         self._program: Program = compile_program(self._files)
-        self._requires = self._program.requires
+        self._reader = Reader()
+        self._classes: dict[int, Any] = {}
         self._words = self._program.words
+        self._other_words = self._program.other_words
+        # What the walk rejects is only a suspicion then.
+        self.is_confirmed = self._program.requires or self._other_words is not None
         self._flags = REJECT_UNKNOWN if reject_unknown else 0
         if self._program.first is None:
             raise ProtobufSchemaError("declares no message")
@@ -150,7 +155,7 @@ class ProtobufSchema:
         self, records: Records, of_key: bool, skip: int, max_depth: int, framed: bool = False
     ) -> Iterator[tuple[int, str]]:
         first = faults = 0
-        limit = _SUSPECTS if self._requires else MAX_FAULTS
+        limit = _SUSPECTS if self.is_confirmed else MAX_FAULTS
         while True:
             found = find_not_protobuf(
                 records, of_key, skip, self._words, self._node, self._framed if framed else 0,
@@ -176,7 +181,7 @@ class ProtobufSchema:
         return None if fault is None else str(fault)
 
     def record_name(self, data: bytes, start: int, end: int, framed: bool = False) -> str | None:
-        node = self._named(data, start, end)[1] if framed else self._node
+        node = self._named(data, start, end, MAX_DEPTH)[1] if framed else self._node
         return None if node is None else str(self._program.types[node].descriptor.full_name)
 
     def decode(self, data: bytes, start: int, end: int, max_depth: int = MAX_DEPTH, framed: bool = False) -> Any:
@@ -185,11 +190,8 @@ class ProtobufSchema:
         As in Protobuf's JSON, a field without presence is always there, with its default if need be; one with presence,
         such as a message, an ``optional`` one or a part of a oneof, is there only if it was written.
         """
-        fault = self.fault_of(data, start, end, max_depth, framed)
-        if fault is not None:
-            raise ValueError(str(fault))
-        at, node = self._named(data, start, end) if framed else (start, self._node)
-        return to_value(self._message(node, data[at:end]))
+        at, node = self._checked(data, start, end, max_depth, framed)
+        return self._reader.value_of(self._message(node, data[at:end]))
 
     def fault_of(
         self, data: bytes, start: int, end: int, max_depth: int = MAX_DEPTH, framed: bool = False
@@ -201,17 +203,25 @@ class ProtobufSchema:
         """
         if not 0 <= start <= end <= len(data) or max_depth < 0:
             raise ValueError(f"invalid range {start} to {end} of {len(data)} bytes, or depth {max_depth}")
-        stack, flags = bytearray(STACK_BYTES), self._flags
-        args = (self._words, self._node, self._framed if framed else 0, data, start, end, stack)
-        depth = min(max_depth, MAX_DEPTH)
-        found = walk_long(*args, depth, flags)
+        fault = self._fault_of(self._words, data, start, end, max_depth, framed)
+        other = self._other_words if fault is not None and framed else None
+        if other is not None and self._fault_of(other, data, start, end, max_depth, framed) is None:
+            return None
+        return fault
+
+    def _fault_of(
+        self, words: bytes, data: bytes, start: int, end: int, max_depth: int, framed: bool
+    ) -> ProtobufFault | None:
+        stack, flags, depth = bytearray(STACK_BYTES), self._flags, min(max_depth, MAX_DEPTH)
+        args = (words, self._node, self._framed if framed else 0, data, start, end, stack, depth)
+        found = walk_long(*args, flags)
         if found == 0:
             return None
         if -found % 16 == REQUIRED:
             # Another occurrence of the message may have what this one lacks: what follows, then upb's merged message.
             path = self._path(stack, True)
-            if (other := walk_long(*args, depth, flags | IGNORE_REQUIRED)) == 0:
-                at, node = self._named(data, start, end) if framed else (start, self._node)
+            if (other := walk_long(*args, flags | IGNORE_REQUIRED)) == 0:
+                at, node = read_indexes(words, data, start, end) if framed else (start, self._node)
                 if self._message(node, data[at:end]).IsInitialized():
                     return None
                 return ProtobufFault(path, REASONS[REQUIRED], -found // 16 - start)
@@ -220,18 +230,72 @@ class ProtobufSchema:
         rule = f"another message than {self.name}" if reason == OTHER_MESSAGE else REASONS[reason]
         return ProtobufFault(self._path(stack), rule, -found // 16 - start)
 
+    def replace_fields(
+        self,
+        data: bytes,
+        start: int,
+        end: int,
+        paths: Sequence[str],
+        mask: str | None,
+        keep_last: int = 0,
+        framed: bool = False,
+    ) -> bytes:
+        """``data[start:end]`` with the fields masked that the paths name. What the schema does not have stays.
+
+        Args:
+            paths: as JSON paths: ``$.card.number``, ``$.items[*].price``, ``$.notes['k']``, ``$..ssn``.
+            mask: a text, which fields of numbers and enums must be able to have; None: the zero of each type.
+            keep_last: how many characters of a text stay after ``***``, which then is the mask.
+
+        Raises:
+            UnmaskableError: a path leads to what cannot have the mask; a ValueError.
+            ValueError: a path is invalid, or the bytes are no message of the schema.
+        """
+        at, node = self._checked(data, start, end, MAX_DEPTH, framed)
+        own = masks.Mask(masks.MASK if keep_last else mask, keep_last)
+        descriptor = self._program.types[node].descriptor
+        return data[start:at] + masks.replace_fields(self._types, descriptor, data, at, end, paths, own)
+
+    def find_unmaskable(self, paths: Sequence[str], mask: str | None, keep_last: int = 0) -> list[str]:
+        """What `replace_fields` would refuse of any type in the file, or of the one that was chosen: one line for each.
+
+        Raises:
+            ValueError: a path is invalid.
+        """
+        roots = [self.descriptor]
+        if self._framed == FRAMED_ANY:
+            roots = list(self._files.pool.FindFileByName(self._files.name).message_types_by_name.values())
+        own = masks.Mask(masks.MASK if keep_last else mask, keep_last)
+        return masks.find_unmaskable(self._types, roots, paths, own)
+
+    @cached_property
+    def _types(self) -> Mapping[str, Type]:
+        return {one.descriptor.full_name: one for one in self._program.types.values()}
+
     @cached_property
     def descriptor(self) -> Any:
         """Of the type."""
         return self._program.types[self._node].descriptor
 
-    def _named(self, data: bytes, start: int, end: int) -> tuple[int, Any]:
+    def _checked(self, data: bytes, start: int, end: int, max_depth: int, framed: bool) -> tuple[int, int]:
+        """Where a message begins, and its type. Raises ValueError if it is not valid."""
+        fault = self.fault_of(data, start, end, max_depth, framed)
+        if fault is not None:
+            raise ValueError(str(fault))
+        return self._named(data, start, end, max_depth) if framed else (start, self._node)
+
+    def _named(self, data: bytes, start: int, end: int, max_depth: int) -> tuple[int, Any]:
         """The position after message indexes, and the type that they name; None: there is none."""
-        at, node = read_indexes(self._words, data, start, end)
-        return at, node if at >= 0 and node in self._program.types else None
+        words = self._words
+        if self._other_words is not None and self._fault_of(words, data, start, end, max_depth, True) is not None:
+            words = self._other_words
+        at, node = read_indexes(words, data, start, end)
+        return at, node if at >= 0 else None
 
     def _message(self, node: int, data: bytes) -> Any:
-        message = message_factory.GetMessageClass(self._program.types[node].descriptor)()
+        if node not in self._classes:
+            self._classes[node] = message_factory.GetMessageClass(self._program.types[node].descriptor)
+        message = self._classes[node]()
         try:
             message.MergeFromString(data)
         except DecodeError as error:
@@ -267,20 +331,16 @@ class ProtobufSchema:
                 missing = next(
                     one for bit, one in enumerate(own.required) if not bits[bit // 32] >> bit % 32 & 1
                 )  # fmt: skip
-                path += f".{_called(missing)}"
+                path += f".{masks.name_of(missing)}"
             elif own.is_entry:
                 path += "{}"
             elif count:
                 one = own.fields[field]
-                is_list = one.is_repeated and not (one.message_type and one.message_type.GetOptions().map_entry)
-                path += f".{_called(one)}" + (f"[{count - 1}]" if is_list else "")
+                is_list = one.is_repeated and not masks.is_map(one)
+                path += f".{masks.name_of(one)}" + (f"[{count - 1}]" if is_list else "")
             if len(path) > MAX_PATH:
                 return f"{path[:MAX_PATH]}..."
         return path
-
-
-def _called(field: Any) -> str:
-    return f"[{field.full_name}]" if field.is_extension else str(field.name)
 
 
 def _slot(stack: bytearray, at: int) -> int:

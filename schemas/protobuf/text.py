@@ -60,26 +60,26 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = _tokens(text)
-        self._kind, self._token, self._at = next(self._tokens)
+        self._kind, self._word, self._at = next(self._tokens)
         self._syntax = "proto2"
 
     def file(self) -> Any:
         file = descriptor_pb2.FileDescriptorProto()
-        if self._token in ("syntax", "edition"):
+        if self._word in ("syntax", "edition"):
             self._syntax_of(file)
-        while self._token is not _End:
+        while self._word is not _End:
             self._statement(file)
         return file
 
     # Tokens
 
     def _next(self) -> str:
-        token = self._token
-        self._kind, self._token, self._at = next(self._tokens)
+        token = self._word
+        self._kind, self._word, self._at = next(self._tokens)
         return token
 
     def _take(self, sign: str) -> bool:
-        if self._token != sign:
+        if self._word != sign:
             return False
         self._next()
         return True
@@ -122,7 +122,7 @@ class _Parser:
 
     def _wrong(self, rule: str, token: str | None = None, at: int | None = None) -> ProtoTextError:
         line = self._text.count("\n", 0, self._at if at is None else at) + 1
-        return ProtoTextError(f"line {line}: {rule}, not {_shown(self._token if token is None else token)}")
+        return ProtoTextError(f"line {line}: {rule}, not {_shown(self._word if token is None else token)}")
 
     # Statements
 
@@ -164,8 +164,8 @@ class _Parser:
             raise self._wrong("a declaration is expected", word, at)
 
     def _import(self, file: Any) -> None:
-        is_option = self._token == "option"
-        if self._token in ("public", "weak", "option"):
+        is_option = self._word == "option"
+        if self._word in ("public", "weak", "option"):
             self._next()
         at, path = self._at, self._string()
         if _ESCAPE in path or not path:
@@ -207,7 +207,7 @@ class _Parser:
                 message.oneof_decl.add(name=name)
 
     def _member(self, message: Any, depth: int) -> None:
-        word = self._token if self._kind == "name" else ""
+        word = self._word if self._kind == "name" else ""
         if word == "oneof":
             self._next()
             self._oneof(message, depth)
@@ -255,7 +255,7 @@ class _Parser:
             self._group(field, messages, depth)
             return
         key = 0
-        if self._token == "map" and not has_label:
+        if self._word == "map" and not has_label:
             key = self._map(field)
         else:
             self._type(field)
@@ -268,7 +268,7 @@ class _Parser:
             _to_map(field, key, messages)
 
     def _label(self, field: Any) -> bool:
-        word, in_oneof = self._token, field.HasField("oneof_index")
+        word, in_oneof = self._word, field.HasField("oneof_index")
         if word not in _LABELS:
             if self._syntax == "proto2" and not in_oneof and word != "map":
                 raise self._wrong("'optional', 'required' or 'repeated' is expected")
@@ -303,7 +303,7 @@ class _Parser:
     def _map(self, field: Any) -> int:
         """Sets the type of a map's values; the type of its keys. 0: it is a type of that name."""
         at, name = self._at, self._full_name()
-        if name != "map" or self._token != "<":
+        if name != "map" or self._word != "<":
             self._set_type(field, name)
             return 0
         if field.extendee or field.HasField("oneof_index"):
@@ -331,9 +331,9 @@ class _Parser:
             if self._take(";"):
                 continue
             word = self._name()
-            if word == "option" and self._token != "=":
+            if word == "option" and self._word != "=":
                 self._option(enum.options)
-            elif word == "reserved" and self._token != "=":
+            elif word == "reserved" and self._word != "=":
                 self._pass_to_end()
             else:
                 self._expect("=")
@@ -372,7 +372,7 @@ class _Parser:
             return
         self._take("-")
         value = self._string() if self._kind == "text" else self._next()
-        if self._kind == "sign" and self._token not in (";", ",", "]"):
+        if self._kind == "sign" and self._word not in (";", ",", "]"):
             raise self._wrong("the end of an option is expected")
         if name == "message_set_wire_format" and value == "true":
             options.message_set_wire_format = True
@@ -403,9 +403,9 @@ class _Parser:
         values: dict[str, str] = {}
         depth, before = 1, ["", ""]
         while depth:
-            if self._token is _End:
+            if self._word is _End:
                 raise self._wrong("'}' is expected")
-            token, kind = self._token, self._kind
+            token, kind = self._word, self._kind
             self._next()
             if kind == "sign":
                 depth += (token in _OPENS) - (token in _CLOSES)
@@ -420,7 +420,7 @@ class _Parser:
 
     def _pass_to_end(self) -> None:
         while not self._take(";"):
-            if self._token is _End:
+            if self._word is _End:
                 raise self._wrong("';' is expected")
             self._next()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULL = "google.protobuf.NullValue"
@@ -18,60 +18,102 @@ class _RangeError(ValueError):
         self.path = ""
 
 
-def to_value(message: Any) -> Any:
-    """The value of a message.
+class _Plan(NamedTuple):
+    """How a field of a message becomes a value."""
 
-    Raises:
-        ValueError: a time that Python does not have is in it; with the path.
-    """
-    try:
-        return _value_of(message)
-    except _RangeError as error:
-        raise ValueError(f"${error.path}: {error.rule}") from error
+    name: str
+    has_presence: bool
+    kind: int  # _PLAIN, _LIST or _MAP
+    convert: Callable[[Any], Any] | None  # of one value; None: it stays as it is
 
 
-def _value_of(message: Any) -> Any:
-    own = _OWN.get(message.DESCRIPTOR.full_name)
-    return own(message) if own is not None else _fields_of(message)
+_PLAIN, _LIST, _MAP = range(3)
 
 
-def _fields_of(message: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        name = field.name
-        if not field.has_presence or message.HasField(name):
-            found[name] = _field(field, getattr(message, name))
-    if message.DESCRIPTOR.is_extendable:
+class Reader:
+    """Makes values of the messages of one pool."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, list[_Plan]] = {}  # by the types' names
+        self._converters: dict[str, Callable[[Any], Any] | None] = {}  # by the fields' names
+
+    def value_of(self, message: Any) -> Any:
+        """The value of a message.
+
+        Raises:
+            ValueError: a time that Python does not have is in it; with the path.
+        """
+        try:
+            return self._converter_of(message.DESCRIPTOR)(message)
+        except _RangeError as error:
+            raise ValueError(f"${error.path}: {error.rule}") from error
+
+    def _converter_of(self, descriptor: Any) -> Callable[[Any], Any]:
+        own = _OWN.get(descriptor.full_name)
+        if own is not None:
+            return own
+        if descriptor.is_extendable:
+            return self._extended
+        return self._fields_of(descriptor.full_name, descriptor)
+
+    def _fields_of(self, name: str, descriptor: Any) -> Callable[[Any], Any]:
+        plans = self._plans.get(name)
+        if plans is None:
+            plans = self._plans[name] = []  # before its fields: they may refer to it
+            plans += (self._plan(field) for field in descriptor.fields)
+
+        def convert(message: Any) -> dict[str, Any]:
+            found = {}
+            for name, has_presence, kind, inner in plans:
+                if has_presence and not message.HasField(name):
+                    continue
+                value = getattr(message, name)
+                found[name] = value if kind == _PLAIN and inner is None else _convert(name, kind, inner, value)
+            return found
+
+        return convert
+
+    def _extended(self, message: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._fields_of(message.DESCRIPTOR.full_name, message.DESCRIPTOR)(message)
         for field, value in message.ListFields():
             if field.is_extension:
-                found[f"[{field.full_name}]"] = _field(field, value)
-    return found
+                name = f"[{field.full_name}]"
+                found[name] = _convert(name, _LIST if field.is_repeated else _PLAIN, self._of_one(field), value)
+        return found
 
-
-def _field(field: Any, value: Any) -> Any:
-    try:
-        if not field.is_repeated:
-            return _one(field, value)
+    def _plan(self, field: Any) -> _Plan:
+        kind = _LIST if field.is_repeated else _PLAIN
+        inner = field
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            inner = field.message_type.fields_by_name["value"]
-            return {key: _one(inner, value[key]) for key in value}
-        return [_one(field, one) for one in value]
+            kind, inner = _MAP, field.message_type.fields_by_name["value"]
+        return _Plan(field.name, field.has_presence, kind, self._of_one(inner))
+
+    def _of_one(self, field: Any) -> Callable[[Any], Any] | None:
+        if field.message_type is not None:
+            return self._converter_of(field.message_type)
+        if field.enum_type is not None:
+            if field.enum_type.full_name == _NULL:
+                return lambda _: None
+            names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+            return lambda number: names.get(number, number)
+        return _text if field.type == field.TYPE_STRING else None
+
+
+def _convert(name: str, kind: int, inner: Callable[[Any], Any] | None, value: Any) -> Any:
+    try:
+        if kind == _PLAIN:
+            return value if inner is None else inner(value)
+        if kind == _MAP:
+            return dict(value) if inner is None else {key: inner(value[key]) for key in value}
+        return list(value) if inner is None else [inner(one) for one in value]
     except _RangeError as error:
-        error.path = f".{field.name}{error.path}"
+        error.path = f".{name}{error.path}"
         raise
 
 
-def _one(field: Any, value: Any) -> Any:
-    if field.message_type is not None:
-        return _value_of(value)
-    if field.enum_type is not None:
-        if field.enum_type.full_name == _NULL:
-            return None
-        known = field.enum_type.values_by_number.get(value)
-        return value if known is None else known.name
-    if isinstance(value, bytes) and field.type == field.TYPE_STRING:  # of a schema that does not ask for UTF-8
-        return value.decode("utf-8", "replace")
-    return value
+def _text(value: Any) -> Any:
+    """Of a schema that does not ask for UTF-8, other bytes may be in a text."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _timestamp(message: Any) -> datetime:
@@ -93,7 +135,7 @@ def _span(message: Any) -> timedelta:
 
 
 def _struct(message: Any) -> dict[str, Any]:
-    return {name: _json(message.fields[name]) for name in message.fields}
+    return {name: _json(value) for name, value in message.fields.items()}
 
 
 def _list(message: Any) -> list[Any]:

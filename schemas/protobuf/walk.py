@@ -310,7 +310,7 @@ def walk(  # noqa: C901 - one loop: C keeps it in registers
                 if at < 0:
                     return at
                 continue
-        if kind == _MESSAGE or kind == _GROUP:
+        if kind in (_MESSAGE, _GROUP):
             inner = limit
             if kind == _MESSAGE:
                 at, size = _length(data, at, limit)
@@ -408,7 +408,7 @@ def _after_packed(
     program: bytes, data: bytes, at: int, end: int, kind: int, target: int, flags: int, stack: bytearray, level: int
 ) -> int:
     """The position after packed numbers. The stack's count, which is of the first one, goes on with those that vary."""
-    if kind == _FIXED64 or kind == _FIXED32:
+    if kind in (_FIXED64, _FIXED32):
         return _failed(_BAD_PACKED, at) if (end - at) & (7 if kind == _FIXED64 else 3) else end
     put(stack, level + 4, slot(stack, level + 4) - 1)
     while at < end:
