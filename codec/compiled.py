@@ -39,6 +39,8 @@ MODULES = (
     "kafka_sidecar.proxy.features.auditing.fetch",
     "kafka_sidecar.proxy.features.auditing.produce",
     "kafka_sidecar.proxy.relay.watch",
+    "kafka_sidecar.schemas.avro.walk",
+    "kafka_sidecar.schemas.ids",
 )
 
 

@@ -20,6 +20,7 @@ POLICIES = Kind(
         "limits": "kafka_sidecar.policies.builtin.limits:Limits",
         "protobuf": "kafka_sidecar.policies.builtin.protobuf:Protobuf",
         "require_header": "kafka_sidecar.policies.builtin.require_header:RequireHeader",
+        "schema": "kafka_sidecar.policies.builtin.schema:SchemaPolicy",
         "timestamp": "kafka_sidecar.policies.builtin.timestamp:Timestamp",
     },
     "acme.policies:Orders",

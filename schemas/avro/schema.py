@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kafka_sidecar.schemas.avro.walk import (
     ARRAY,
@@ -82,6 +82,7 @@ class AvroSchema:
     name: str  # full name of a record, enum or fixed; else the type
     program: bytes  # for `walk`
     fields: Mapping[int, Sequence[str]]  # names of the fields of the record at that word
+    has_types: ClassVar[bool] = False
 
     @classmethod
     def parse(cls, text: str, references: Mapping[str, str] = MappingProxyType({})) -> AvroSchema:
@@ -117,6 +118,9 @@ class AvroSchema:
     ) -> str | None:
         fault = self.fault_of(data, start, end, max_depth)
         return None if fault is None else str(fault)
+
+    def typed(self, indexes: bytes) -> AvroSchema:
+        raise ValueError("Avro has no message indexes")
 
     def record_name(self, data: bytes, start: int, end: int, framed: bool = False) -> str | None:
         return self.name

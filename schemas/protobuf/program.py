@@ -53,6 +53,7 @@ class Program:
     types: Mapping[int, Type]  # by their words
     nodes: Mapping[str, int]  # words by full names
     first: int | None  # the first type of the file
+    count: int  # of types that the file declares
 
     @property
     def requires(self) -> bool:
@@ -97,6 +98,7 @@ class _Compiler:
             {self._nodes[one.descriptor.full_name]: one for one in types},
             self._nodes,
             self._nodes[roots[0].full_name] if roots else None,
+            sum(1 for one in types if one.descriptor.file.name == self._files.name and not one.is_entry),
         )
 
     def _types_of(self, roots: Sequence[Any]) -> list[Type]:

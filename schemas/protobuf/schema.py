@@ -131,25 +131,19 @@ class ProtobufSchema:
         """The schema of a serialized FileDescriptorProto. Raises ProtobufSchemaError, as `parse` does."""
         return cls(bytes(descriptor), references, message, reject_unknown)
 
-    def with_indexes(self, indexes: Sequence[int]) -> ProtobufSchema:
-        """The same file with the type that message indexes name; none: the first one.
-
-        Raises:
-            ProtobufSchemaError: the file has no such type.
-        """
-        try:
-            types = list(self._files.pool.FindFileByName(self._files.name).message_types_by_name.values())
-            for index in indexes or (0,):
-                if index < 0:
-                    raise IndexError(index)
-                found, types = types[index], types[index].nested_types
-        except IndexError as error:
-            raise ProtobufSchemaError(REASONS[10]) from error
-        return self._of(self._program.nodes[found.full_name])
-
     def with_message(self, name: str) -> ProtobufSchema:
         """The same file with another type. Raises ProtobufSchemaError if it has none of that name."""
         return self._of(self._node_of(name))
+
+    def typed(self, indexes: bytes) -> ProtobufSchema:
+        at, node = read_indexes(self._words, indexes, 0, len(indexes))
+        if at != len(indexes):
+            raise ProtobufSchemaError("message indexes that name no type of the file")
+        return self._of(node)
+
+    @property
+    def has_types(self) -> bool:
+        return self._framed == FRAMED_ANY and self._program.count > 1
 
     def find_faults(
         self, records: Records, of_key: bool, skip: int, max_depth: int, framed: bool = False
