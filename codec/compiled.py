@@ -16,8 +16,6 @@ MODULES = (
     "kafka_sidecar.audit.event_counters",
     "kafka_sidecar.audit.memory",
     "kafka_sidecar.audit.tally",
-    "kafka_sidecar.schemas.avro.walk",
-    "kafka_sidecar.schemas.protobuf.walk",
     "kafka_sidecar.codec.crc_parts",
     "kafka_sidecar.codec.cursor",
     "kafka_sidecar.codec.fetch_counts",
@@ -41,6 +39,7 @@ MODULES = (
     "kafka_sidecar.proxy.relay.watch",
     "kafka_sidecar.schemas.avro.walk",
     "kafka_sidecar.schemas.ids",
+    "kafka_sidecar.schemas.protobuf.walk",
 )
 
 

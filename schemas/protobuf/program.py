@@ -9,14 +9,13 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from kafka_sidecar.schemas.protobuf.files import Files, ProtobufSchemaError
+from kafka_sidecar.schemas.protobuf.files import Files
 from kafka_sidecar.schemas.protobuf.walk import (
     BYTES,
     ENUM,
     FIXED32,
     FIXED64,
     GROUP,
-    MAX_REQUIRED,
     MESSAGE,
     NO_FIELDS,
     REPEATED,
@@ -61,11 +60,7 @@ class Program:
 
 
 def compile_program(files: Files) -> Program:
-    """A program for all types of the file, and all that they consist of.
-
-    Raises:
-        ProtobufSchemaError: a type has too many required fields.
-    """
+    """A program for all types of the file, and all that they consist of."""
     return _Compiler(files).program()
 
 
@@ -112,8 +107,6 @@ class _Compiler:
             extensions = self._files.pool.FindAllExtensions(descriptor) if descriptor.is_extendable else ()
             fields = sorted((*descriptor.fields, *extensions), key=lambda field: field.number)
             required = [field for field in fields if field.is_required]
-            if len(required) > MAX_REQUIRED:
-                raise ProtobufSchemaError(f"{descriptor.full_name} has more than {MAX_REQUIRED} required fields")
             types.append(Type(descriptor, fields, required))
             self._ahead += [field.message_type for field in fields if field.message_type is not None]
             self._ahead += descriptor.nested_types

@@ -280,9 +280,10 @@ class ProtobufSchema:
 
     def _named(self, data: bytes, start: int, end: int, max_depth: int) -> tuple[int, Any]:
         """The position after message indexes, and the type that they name; None: there is none."""
-        words = self._words
-        if self._other_words is not None and self._fault_of(words, data, start, end, max_depth, True) is not None:
-            words = self._other_words
+        words, other = self._words, self._other_words
+        args = (data, start, end, max_depth, True)
+        if other is not None and self._fault_of(words, *args) is not None and self._fault_of(other, *args) is None:
+            words = other
         at, node = read_indexes(words, data, start, end)
         return at, node if at >= 0 else None
 
@@ -317,14 +318,12 @@ class ProtobufSchema:
     def _path(self, stack: bytearray, required: bool = False) -> str:
         path, levels = "$", _slot(stack, 0)
         for level in range(levels):
-            node, _, _, field, count, *bits = (_slot(stack, 1 + LEVEL * level + at) for at in range(LEVEL))
+            node, _, _, field, count, bits = (_slot(stack, 1 + LEVEL * level + at) for at in range(LEVEL))
             own = self._program.types.get(node)
             if own is None:  # an unknown group
                 break
             if level == levels - 1 and required:
-                missing = next(
-                    one for bit, one in enumerate(own.required) if not bits[bit // 32] >> bit % 32 & 1
-                )  # fmt: skip
+                missing = next(one for bit, one in enumerate(own.required) if not bits >> bit & 1)
                 path += f".{masks.name_of(missing)}"
             elif own.is_entry:
                 path += "{}"

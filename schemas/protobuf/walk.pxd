@@ -61,15 +61,12 @@ cdef (Py_ssize_t, int) after_indexes(const unsigned char* program, const unsigne
 @cython.locals(
     at=Py_ssize_t, depth=int, level=Py_ssize_t, limit=Py_ssize_t, group=int, hint=int, one="long long", fields=int,
     count=int, required=int, ends=bint, before=Py_ssize_t, bits="unsigned long long", number=int, wire=int, kind=int,
-    target=int, entry=Py_ssize_t, packed=bint, bit=int, at_bit=Py_ssize_t, size=Py_ssize_t, inner=Py_ssize_t,
+    target=int, entry=Py_ssize_t, packed=bint, bit=int, size=Py_ssize_t, inner=Py_ssize_t,
 )
 cdef Py_ssize_t walk(const unsigned char* program, int node, const unsigned char* data, Py_ssize_t start, Py_ssize_t end, unsigned char* stack, int max_depth, int flags) noexcept nogil
 
 cdef Py_ssize_t _failed(int reason, Py_ssize_t at) noexcept nogil
-@cython.locals(at=Py_ssize_t)
-cdef void _push(unsigned char* stack, Py_ssize_t level, int node, Py_ssize_t end, int group, int required) noexcept nogil
-@cython.locals(at=Py_ssize_t, one="long long")
-cdef int _lacks(const unsigned char* stack, Py_ssize_t level, int required) noexcept nogil
+cdef void _push(unsigned char* stack, Py_ssize_t level, int node, Py_ssize_t end, int group) noexcept nogil
 @cython.locals(first=int, last=int, middle=int, found=int)
 cdef int _field_of(const unsigned char* program, int fields, int count, int number) noexcept nogil
 cdef int _wire_of(int kind) noexcept nogil

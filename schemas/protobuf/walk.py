@@ -47,9 +47,9 @@ else:
     from cython.cimports.kafka_sidecar.codec.json.syntax import after_text  # type: ignore[no-redef]
 
 MAX_DEPTH = 100  # messages in the outermost one, as all implementations have it unless they are told otherwise
-MAX_REQUIRED = 256  # fields of one message
-# A level of the stack: its type, its end, the number of its group, a field and how often it came, required fields.
-LEVEL = 5 + MAX_REQUIRED // 32
+# A level of the stack: its type, its end, the number of its group, a field and how often it came, and those required
+# fields that came, as bits: upb has at most 63 of them in a type.
+LEVEL = 6
 STACK_BYTES = 8 * (1 + LEVEL * (MAX_DEPTH + 1))  # after the depth
 # Kinds of fields. VARINT to BYTES are also wire types.
 VARINT, FIXED64, BYTES, STRING, MESSAGE, FIXED32, GROUP, ENUM = range(8)
@@ -102,7 +102,7 @@ def find_not_protobuf(
 ) -> list[tuple[int, int, int]]:
     """The records from ``first`` on whose value, or key, is no message of the type after ``skip`` bytes.
 
-    Those that are shorter are left out, as is null. At most ``max_results``, each as its index and where its bytes
+    Those that are shorter are none of them, and null is not. At most ``max_results``, each as its index and where its bytes
     begin and end in the payload. With ``framed`` (`FRAMED`, or `FRAMED_ANY` of the types in the file) message indexes
     precede the message.
     """
@@ -233,7 +233,7 @@ def walk(  # noqa: C901 - one loop: C keeps it in registers
     at, depth, level = start, 0, 1
     limit, group, hint, one = end, 0, 0, 1
     fields, count, required = word(program, node), word(program, node + 1), word(program, node + 2)
-    _push(stack, level, node, end, 0, required)
+    _push(stack, level, node, end, 0)
     put(stack, 0, 1)
     while True:
         if at == limit:
@@ -250,7 +250,7 @@ def walk(  # noqa: C901 - one loop: C keeps it in registers
             if ends and (number != group or number == 0):
                 return _failed(_BAD_GROUP, before)
         if ends:
-            if required and not flags & _IGNORE_REQUIRED and _lacks(stack, level, required):
+            if required and not flags & _IGNORE_REQUIRED and slot(stack, level + 5) != (one << required) - 1:
                 return _failed(_REQUIRED, at)
             if depth == 0:
                 return 0
@@ -300,8 +300,7 @@ def walk(  # noqa: C901 - one loop: C keeps it in registers
             if required:
                 bit = word(program, entry + 3)
                 if bit >= 0:
-                    at_bit = level + 5 + (bit >> 5)
-                    put(stack, at_bit, slot(stack, at_bit) | (one << (bit & 31)))
+                    put(stack, level + 5, slot(stack, level + 5) | (one << bit))
             if packed:
                 at, size = _length(data, at, limit)
                 if at < 0:
@@ -323,7 +322,7 @@ def walk(  # noqa: C901 - one loop: C keeps it in registers
             level += _LEVEL
             node, limit, group, hint = target, inner, number if kind == _GROUP else 0, 0
             fields, count, required = word(program, node), word(program, node + 1), word(program, node + 2)
-            _push(stack, level, node, limit, group, required)
+            _push(stack, level, node, limit, group)
             put(stack, 0, depth + 1)
             continue
         before = at
@@ -344,28 +343,13 @@ def _failed(reason: int, at: int) -> int:
     return -(16 * at + reason)
 
 
-def _push(stack: bytearray, level: int, node: int, end: int, group: int, required: int) -> None:
+def _push(stack: bytearray, level: int, node: int, end: int, group: int) -> None:
     put(stack, level, node)
     put(stack, level + 1, end)
     put(stack, level + 2, group)
     put(stack, level + 3, 0)
     put(stack, level + 4, 0)
-    at = level + 5
-    while required > 0:
-        put(stack, at, 0)
-        at += 1
-        required -= 32
-
-
-def _lacks(stack: bytearray, level: int, required: int) -> int:
-    """1 if one of the required fields has not come."""
-    at, one = level + 5, 1
-    while required >= 32:
-        if slot(stack, at) != _LOW:
-            return 1
-        at += 1
-        required -= 32
-    return 1 if required > 0 and slot(stack, at) != (one << required) - 1 else 0
+    put(stack, level + 5, 0)
 
 
 def _field_of(program: bytes, fields: int, count: int, number: int) -> int:

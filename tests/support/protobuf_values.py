@@ -181,7 +181,7 @@ def _leaf(field: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
-    """The bytes with a few of them changed, inserted, left out or repeated."""
+    """The bytes with a few of them changed, inserted, removed or repeated."""
     result = bytearray(data)
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(result)))
