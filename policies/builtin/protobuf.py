@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from kafka_sidecar.policies.builtin.schema_files import SchemaFilePolicy, SchemaFileSettings
-from kafka_sidecar.schemas.protobuf.schema import MAX_DEPTH, ProtobufSchema
+from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
+from kafka_sidecar.schemas.protobuf.walk import MAX_DEPTH
 
 
 class ProtobufSettings(SchemaFileSettings):

@@ -16,8 +16,9 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
+from kafka_sidecar.schemas.protobuf.errors import ProtobufSchemaError
 from kafka_sidecar.schemas.protobuf.known_files import KNOWN_FILES
-from kafka_sidecar.schemas.protobuf.text import MAX_SHOWN, ProtoTextError, parse_proto
+from kafka_sidecar.schemas.protobuf.text import MAX_SHOWN, parse_proto
 
 MAX_TEXT = 1 << 20  # characters of a text, bytes of a descriptor
 MAX_BYTES = 8 << 20  # of all files together
@@ -33,10 +34,6 @@ _ALWAYS_THERE = re.compile(
 _OPTIONS_ALONE = re.compile(r"google/protobuf/(cpp|csharp|go|java)_features\.proto")  # no value depends on them
 
 
-class ProtobufSchemaError(ValueError):
-    """An invalid Protobuf schema, or one over a limit. The message is one line."""
-
-
 class Files:
     """A file and those that it imports, in a pool."""
 
@@ -50,7 +47,7 @@ class Files:
         self.syntax: dict[str, str] = {}  # of the files by their names
         self._references = references
         self._types = self._fields = self._bytes = 0
-        self.name = "schema.proto"
+        self.name = "the schema"
         while self.name in references:
             self.name = f"_{self.name}"
         self._add_all(root)
@@ -98,7 +95,7 @@ class Files:
             raise ProtobufSchemaError(f"the files have more than {MAX_BYTES} characters")
         try:
             file = parse_proto(source) if isinstance(source, str) and not _BASE64.fullmatch(source) else _decode(source)
-        except (ProtoTextError, ProtobufSchemaError) as error:
+        except ProtobufSchemaError as error:
             raise ProtobufSchemaError(f"{self._called(name)}{error}") from error
         file.name = name
         file.ClearField("source_code_info")

@@ -206,7 +206,11 @@ class _Paths:
         if self.ends(after) or not field.is_repeated:
             return _inner(field), after, ""
         if is_map(field):  # a name at any depth is no key: it could be one of any map
-            return _inner(field), self._step(after, lambda to, deep: to is None or not (deep or isinstance(to, int))), "{}"
+            return (
+                _inner(field),
+                self._step(after, lambda to, deep: not (deep and to) and not isinstance(to, int)),
+                "{}",
+            )
         return field, self._step(after, lambda to, _: not isinstance(to, str)), "[*]"
 
     def _step(self, state: _State, leads: Callable[[str | int | None, bool], bool]) -> _State:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.codec.checkpoint import checkpoint
+from kafka_sidecar.schemas.protobuf.errors import ProtobufSchemaError
 from kafka_sidecar.schemas.protobuf.walk import (
     FRAMED,
     FRAMED_ANY,
@@ -36,15 +37,11 @@ try:
     from google.protobuf.message import DecodeError
 
     from kafka_sidecar.schemas.protobuf import masks
-    from kafka_sidecar.schemas.protobuf.files import Files, ProtobufSchemaError
+    from kafka_sidecar.schemas.protobuf.files import Files
     from kafka_sidecar.schemas.protobuf.program import compile_program
     from kafka_sidecar.schemas.protobuf.values import Reader
 except ImportError:  # an extra
     message_factory = None
-
-    class ProtobufSchemaError(ValueError):  # type: ignore[no-redef]
-        """As in `files`."""
-
 
 NOT_INSTALLED = "Protobuf is not installed; in a clone, pip install '.[schemas]'"
 MAX_FAULTS = 1000  # of one batch that are looked for

@@ -14,6 +14,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2
 
+from kafka_sidecar.schemas.protobuf.errors import ProtobufSchemaError
+
 MAX_NESTING = 32  # messages in messages, as protoc has it
 MAX_SHOWN = 60  # characters
 _MAX_NUMBER = 536_870_911  # of a field
@@ -43,15 +45,11 @@ _ESCAPE = "\\"
 _End = "the end"
 
 
-class ProtoTextError(ValueError):
-    """A text is not a .proto file. The message is one line with the number of the line."""
-
-
 def parse_proto(text: str) -> Any:
     """The FileDescriptorProto of a text, without a name.
 
     Raises:
-        ProtoTextError: it is not one.
+        ProtobufSchemaError: it is not one.
     """
     return _Parser(text).file()
 
@@ -120,9 +118,9 @@ class _Parser:
             raise self._wrong(f"a whole number from {lowest} to {highest} is expected", text, at)
         return number
 
-    def _wrong(self, rule: str, token: str | None = None, at: int | None = None) -> ProtoTextError:
+    def _wrong(self, rule: str, token: str | None = None, at: int | None = None) -> ProtobufSchemaError:
         line = self._text.count("\n", 0, self._at if at is None else at) + 1
-        return ProtoTextError(f"line {line}: {rule}, not {_shown(self._word if token is None else token)}")
+        return ProtobufSchemaError(f"line {line}: {rule}, not {_shown(self._word if token is None else token)}")
 
     # Statements
 
@@ -315,7 +313,7 @@ class _Parser:
         self._expect(",")
         self._type(field)
         self._expect(">")
-        return _TYPES[key]
+        return int(_TYPES[key])
 
     def _field_options(self, field: Any) -> None:
         if self._take("["):
@@ -331,9 +329,9 @@ class _Parser:
             if self._take(";"):
                 continue
             word = self._name()
-            if word == "option" and self._word != "=":
+            if word == "option":
                 self._option(enum.options)
-            elif word == "reserved" and self._word != "=":
+            elif word == "reserved":
                 self._pass_to_end()
             else:
                 self._expect("=")
@@ -448,7 +446,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
         token = _TOKEN.match(text, at)
         if token is None:
             line = text.count("\n", 0, at) + 1
-            raise ProtoTextError(f"line {line}: {_shown(text[at])} begins nothing that has an end")
+            raise ProtobufSchemaError(f"line {line}: {_shown(text[at])} begins nothing that has an end")
         kind = token.lastgroup or ""
         if kind != "space":
             yield kind, token.group(), at

@@ -102,9 +102,9 @@ def find_not_protobuf(
 ) -> list[tuple[int, int, int]]:
     """The records from ``first`` on whose value, or key, is no message of the type after ``skip`` bytes.
 
-    Those that are shorter are none of them, and null is not. At most ``max_results``, each as its index and where its bytes
-    begin and end in the payload. With ``framed`` (`FRAMED`, or `FRAMED_ANY` of the types in the file) message indexes
-    precede the message.
+    Those that are shorter are none of them, and null is not. At most ``max_results``, each as its index and where its
+    bytes begin and end in the payload. With ``framed`` (`FRAMED`, or `FRAMED_ANY` of the types in the file) message
+    indexes precede the message.
     """
     found: list[tuple[int, int, int]] = []
     record = records._cursor()

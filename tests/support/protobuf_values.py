@@ -73,7 +73,7 @@ def message_class(descriptor: Any, name: str) -> Any:
 
 @st.composite
 def files(draw: st.DrawFn) -> Any:
-    """A file with up to four types, of which ``p.M0`` is the first; groups, maps, oneofs, required and packed fields."""
+    """A file with up to four types, of which ``p.M0`` is the first; with groups, maps, oneofs, required fields."""
     syntax = draw(st.sampled_from(SYNTAXES))
     file = descriptor_pb2.FileDescriptorProto(name="any.proto", package="p")
     if syntax != "proto2":
@@ -105,15 +105,33 @@ def _field(draw: st.DrawFn, message: Any, syntax: str, name: str, number: int, c
     kind = draw(st.sampled_from(["leaf", "leaf", "leaf", "enum", "message", "map", "group"]))
     other = f".p.M{draw(st.integers(0, count - 1))}"
     if kind == "map":
-        entry = message.nested_type.add(name=f"{name.upper()}Entry")
-        entry.options.map_entry = True
-        entry.field.add(name="key", number=1, label=1, type=draw(st.sampled_from(KEYS)))
-        value = entry.field.add(name="value", number=2, label=1)
-        value.type = draw(st.sampled_from([*VALUES, Field.TYPE_MESSAGE]))
-        if value.type == Field.TYPE_MESSAGE:
-            value.type_name = other
-        field.label, field.type, field.type_name = 3, Field.TYPE_MESSAGE, f".p.{message.name}.{entry.name}"
+        draw(_map_field(message, field, other))
         return False
+    draw(_set_type(field, syntax, kind, other))
+    if field.label == 1 and oneof and draw(st.booleans()):
+        field.oneof_index = 0
+        return True
+    if field.label == 1 and syntax == "proto2" and draw(st.integers(0, 4)) == 0:
+        field.label = Field.LABEL_REQUIRED
+    elif field.label == 1 and syntax == "editions" and draw(st.integers(0, 4)) == 0:
+        field.options.features.field_presence = descriptor_pb2.FeatureSet.LEGACY_REQUIRED
+    return False
+
+
+@st.composite
+def _map_field(draw: st.DrawFn, message: Any, field: Any, other: str) -> None:
+    entry = message.nested_type.add(name=f"{field.name.upper()}Entry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, label=1, type=draw(st.sampled_from(KEYS)))
+    value = entry.field.add(name="value", number=2, label=1)
+    value.type = draw(st.sampled_from([*VALUES, Field.TYPE_MESSAGE]))
+    if value.type == Field.TYPE_MESSAGE:
+        value.type_name = other
+    field.label, field.type, field.type_name = 3, Field.TYPE_MESSAGE, f".p.{message.name}.{entry.name}"
+
+
+@st.composite
+def _set_type(draw: st.DrawFn, field: Any, syntax: str, kind: str, other: str) -> None:
     if kind == "leaf":
         field.type = draw(st.sampled_from(sorted(VALUES)))
         packable = field.type not in (Field.TYPE_STRING, Field.TYPE_BYTES)
@@ -131,14 +149,6 @@ def _field(draw: st.DrawFn, message: Any, syntax: str, name: str, number: int, c
         field.type, field.type_name = Field.TYPE_GROUP, other
     else:
         field.type, field.type_name = Field.TYPE_MESSAGE, other
-    if field.label == 1 and oneof and draw(st.booleans()):
-        field.oneof_index = 0
-        return True
-    if field.label == 1 and syntax == "proto2" and draw(st.integers(0, 4)) == 0:
-        field.label = Field.LABEL_REQUIRED
-    elif field.label == 1 and syntax == "editions" and draw(st.integers(0, 4)) == 0:
-        field.options.features.field_presence = descriptor_pb2.FeatureSet.LEGACY_REQUIRED
-    return False
 
 
 @st.composite
@@ -154,7 +164,9 @@ def values(draw: st.DrawFn, kind: Any, depth: int = 3) -> Any:
             inner = message_factory.GetMessageClass(field.message_type)
             for _ in range(draw(st.integers(0, 3 if field.is_repeated else 1)) if depth else 0):
                 one = draw(values(inner, depth - 1))
-                (getattr(message, field.name).add() if field.is_repeated else getattr(message, field.name)).CopyFrom(one)
+                (getattr(message, field.name).add() if field.is_repeated else getattr(message, field.name)).CopyFrom(
+                    one
+                )
         else:
             some = _leaf(field)
             if field.is_repeated:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import for_each
@@ -18,7 +19,9 @@ from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
 
 WIDE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SCHEMA = ProtobufSchema.parse(ORDER)
-NODE = 'syntax = "proto2"; message Node { optional Node next = 1; optional group Inner = 2 { optional Node node = 1; } }'
+NODE = (
+    'syntax = "proto2"; message Node { optional Node next = 1; optional group Inner = 2 { optional Node node = 1; } }'
+)
 REQUIRED = """syntax = "proto2";
 message Order { required Item item = 1; map<int32, Item> by = 2; }
 message Item { required string sku = 1; required int32 n = 2; optional Item part = 3; }"""
@@ -85,11 +88,18 @@ FAULTS = [
 def test_a_fault_names_its_path_rule_and_position(example: tuple[bytes, str]) -> None:
     data, fault = example
     assert fault_of(SCHEMA, data) == fault
-    assert not accepted(protobuf_schema.message_factory.GetMessageClass(SCHEMA.descriptor), data)
+    assert not accepted(GetMessageClass(SCHEMA.descriptor), data)
 
 
 def test_unknown_fields_wrong_wire_types_and_numbers_of_open_enums_are_accepted() -> None:
-    for data in (b"", b"\xa0\x06\x01", b"\x0a\x01x", b"\x18\x63", b"\x9b\x06\x08\x01\x9c\x06", b"\x18\xff\xff\xff\xff\x0f"):
+    for data in (
+        b"",
+        b"\xa0\x06\x01",
+        b"\x0a\x01x",
+        b"\x18\x63",
+        b"\x9b\x06\x08\x01\x9c\x06",
+        b"\x18\xff\xff\xff\xff\x0f",
+    ):
         assert fault_of(SCHEMA, data) is None
 
 
@@ -119,9 +129,11 @@ def nested(levels: int, group: bool) -> bytes:
 
 @pytest.mark.parametrize("group", [False, True])
 def test_messages_are_nested_as_deeply_as_googles_library_reads_them(group: bool) -> None:
-    text = NODE.replace("optional Node node = 1;", "optional Node node = 1; optional Inner inner = 2;") if group else NODE
+    text = (
+        NODE.replace("optional Node node = 1;", "optional Node node = 1; optional Inner inner = 2;") if group else NODE
+    )
     schema = ProtobufSchema.parse(text.replace("Inner inner = 2", "Inner inner = 3"))
-    kind = protobuf_schema.message_factory.GetMessageClass(schema.descriptor)
+    kind = GetMessageClass(schema.descriptor)
     for levels in (99, 100, 101, 500):
         data = nested(levels, group)
         assert (fault_of(schema, data) is None) == accepted(kind, data) == (levels <= 100)
@@ -129,13 +141,19 @@ def test_messages_are_nested_as_deeply_as_googles_library_reads_them(group: bool
 
 
 def test_groups_that_never_end_and_a_million_bytes_of_anything_end() -> None:
-    for data in (b"\x13" * 1_000_000, b"\x9b\x06" * 500_000, b"\x0a" * 1_000_000, b"\x0a\x00" * 50_000, b"\xff" * 1_000_000):
+    for data in (
+        b"\x13" * 1_000_000,
+        b"\x9b\x06" * 500_000,
+        b"\x0a" * 1_000_000,
+        b"\x0a\x00" * 50_000,
+        b"\xff" * 1_000_000,
+    ):
         fault_of(ProtobufSchema.parse(NODE), data)
 
 
 def test_what_is_required_may_come_in_another_occurrence_of_the_message() -> None:
     schema = ProtobufSchema.parse(REQUIRED)
-    kind = protobuf_schema.message_factory.GetMessageClass(schema.descriptor)
+    kind = GetMessageClass(schema.descriptor)
     sku, number, both = b"\x0a\x03\x0a\x01x", b"\x0a\x02\x10\x05", b"\x0a\x05\x0a\x01x\x10\x05"
     by = b"\x12\x07\x08\x01\x12\x03\x0a\x01x"
     for data, fault in [
@@ -166,7 +184,7 @@ def test_a_type_has_at_most_63_required_fields() -> None:
     text = 'syntax = "proto2"; message M { %s }'
     most = "".join(f"required int32 f{number} = {number};" for number in range(1, 64))
     schema = ProtobufSchema.parse(text % most)
-    kind = protobuf_schema.message_factory.GetMessageClass(schema.descriptor)
+    kind = GetMessageClass(schema.descriptor)
     whole = kind(**{f"f{number}": 1 for number in range(1, 64)}).SerializeToString()
     assert fault_of(schema, whole) is None
     assert fault_of(schema, whole[:-3]) == f"$.f63: is required at byte {len(whole) - 3}"
@@ -209,7 +227,8 @@ def test_a_chosen_type_is_the_only_one() -> None:
 
 
 def test_message_indexes_count_with_the_entries_of_maps_or_without() -> None:
-    text = """syntax = "proto3"; message M { map<int32, int32> m = 1; message A { string s = 1; } message B { int32 i = 1; } }"""
+    text = """syntax = "proto3";
+message M { map<int32, int32> m = 1; message A { string s = 1; } message B { int32 i = 1; } }"""
     schema = ProtobufSchema.parse(text)
     text_of_a = b"\x0a\x01x"
     assert fault_of(schema, b"\4\0\2" + text_of_a, framed=True) is None  # by descriptors: entry, A, B
