@@ -60,7 +60,8 @@ import public "google/protobuf/any.proto"; import weak "google/protobuf/empty.pr
 message A { string message_ = 1; int32 syntax = 2; optional string package = 3; .A.B.C c = 4;
   message B { message C { google.protobuf.Any any = 1; } enum K { K0 = 0; } } optional int64 _q = 5;
   repeated sint32 z_foo_bar = 6;
-  map<string, .A.B> foo_bar = 7; mapx m2 = 8; map<bool, bytes> map = 9; B.K repeated_ = 10; oneof o { int32 to = 11; B max = 12; }
+  map<string, .A.B> foo_bar = 7; mapx m2 = 8; map<bool, bytes> map = 9; B.K repeated_ = 10;
+  oneof o { int32 to = 11; B max = 12; }
   optional B b = 13; }
 message mapx { string option_ = 1; optional string import = 2;
   repeated string service = 3 [json_name = "@s", deprecated = true]; }
