@@ -46,7 +46,7 @@ if not cython.compiled:
 else:
     from cython.cimports.kafka_sidecar.codec.json.syntax import after_text  # type: ignore[no-redef]
 
-MAX_DEPTH = 100  # messages in the outermost one, as all implementations have it unless they are told otherwise
+MAX_DEPTH = 100  # messages in the outermost one, as all implementations have it by default
 # A level of the stack: its type, its end, the number of its group, a field and how often it came, and those required
 # fields that came, as bits: upb has at most 63 of them in a type.
 LEVEL = 6

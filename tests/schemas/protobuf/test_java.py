@@ -15,14 +15,14 @@ from support.protobuf_values import damaged, files, message_class, values
 from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
 
 pytestmark = pytest.mark.integration  # needs a JDK and Maven
-JUDGE = ROOT / "tests/jvm/protobuf"
+REFERENCE = ROOT / "tests/jvm/protobuf"
 BIG_TAG = "what is no tag of a field"
 
 
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("protobuf-java")
-    copy = ["mvn", "-q", "-B", "-f", str(JUDGE / "pom.xml"), "dependency:copy-dependencies"]
+    copy = ["mvn", "-q", "-B", "-f", str(REFERENCE / "pom.xml"), "dependency:copy-dependencies"]
     subprocess.run([*copy, "-DincludeScope=runtime", f"-DoutputDirectory={folder}"], check=True)
     return folder
 
@@ -49,7 +49,7 @@ def examples(count: int) -> list[tuple[bytes, list[bytes]]]:
 def test_what_is_accepted_is_what_googles_java_accepts(classes: Path) -> None:
     rows = examples(1500)
     text = "".join(f"{in_base64(file)} M0 {' '.join(map(in_base64, own))}\n" for file, own in rows)
-    java = ["java", "-cp", f"{classes}/*", str(JUDGE / "ProtobufJudge.java")]
+    java = ["java", "-cp", f"{classes}/*", str(REFERENCE / "ProtobufReference.java")]
     verdicts = subprocess.run(java, input=text, capture_output=True, text=True, check=True).stdout.split()
     assert len(verdicts) == len(rows)
     seen = set()

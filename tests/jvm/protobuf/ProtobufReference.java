@@ -14,7 +14,7 @@ import java.util.Base64;
  * and in base64 (the name as it is; "-" is an empty value). For each there is a line with "1" or "0" for every value: it
  * can be parsed, with all that is required.
  */
-public final class ProtobufJudge {
+public final class ProtobufReference {
     public static void main(String[] arguments) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
