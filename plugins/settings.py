@@ -115,6 +115,29 @@ class FileSettings(dict[str, Any]):
         self.folder = folder  # that paths are relative to
         self.registries = registries or {}  # of schemas, by name
 
+    def __eq__(self, other: object) -> bool:
+        """Also the registries that are named have to be the same ones."""
+        if not dict.__eq__(self, other):
+            return False
+        named = getattr(other, "registries", {})
+        return all(self.registries.get(name) is named.get(name) for name in _texts(dict(self)))
+
+    __hash__ = None
+
+    def __reduce__(self) -> tuple[type[FileSettings], tuple[dict[str, Any], Path, Mapping[str, Any]]]:
+        return FileSettings, (dict(self), self.folder, self.registries)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+
 
 def _resolve(value: str, info: ValidationInfo) -> Path:
     folder: Path = (info.context or {}).get("folder", Path())

@@ -73,10 +73,11 @@ FRONT_DOORS = {
         "registry",
         "settings",
         "units",
+        "unresolved",
         "values",
         "violations",
     },
-    "schemas": {"avro", "ids", "json_schema", "language", "protobuf", "registry"},
+    "schemas": {"avro", "ids", "json_paths", "json_schema", "language", "masks", "protobuf", "registry", "sources"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

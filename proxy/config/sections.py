@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -129,7 +130,11 @@ class Policy(Section):
     @property
     def settings(self) -> dict[str, Any]:
         """The policy's own settings."""
-        return FileSettings(self.__pydantic_extra__ or {}, self._folder)
+        return self.settings_with({})
+
+    def settings_with(self, registries: Mapping[str, Any]) -> FileSettings:
+        """The same, which may name these schema registries."""
+        return FileSettings(self.__pydantic_extra__ or {}, self._folder, registries)
 
     def model_post_init(self, context: Any, /) -> None:
         self._folder = (context or {}).get("folder", Path())
@@ -200,11 +205,19 @@ class Interceptor(Section):
     """Number of consecutive failures after which it is disabled for `pause`; 0: never."""
     pause: Duration = duration_field("1m", gt=0)
     """For how long it is disabled."""
+    _folder: Path = PrivateAttr(default=Path())  # of the configuration file
 
     @property
     def settings(self) -> dict[str, Any]:
         """The interceptor's own settings."""
-        return dict(self.__pydantic_extra__ or {})
+        return self.settings_with({})
+
+    def settings_with(self, registries: Mapping[str, Any]) -> FileSettings:
+        """The same, which may name these schema registries."""
+        return FileSettings(self.__pydantic_extra__ or {}, self._folder, registries)
+
+    def model_post_init(self, context: Any, /) -> None:
+        self._folder = (context or {}).get("folder", Path())
 
 
 def _split_names(value: object) -> object:
