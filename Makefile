@@ -187,6 +187,10 @@ bench-records: install ## CPU per record of reading or changing a batch, compare
 bench-json: install ## the cost of checking that a value is JSON, compared with other parsers
 	$(BIN)/python bench/json_syntax.py
 
+.PHONY: bench-schemas
+bench-schemas: install ## CPU per record of schemas, by depth and language, compared with decompression and other readers
+	$(BIN)/python bench/schemas.py
+
 .PHONY: bench-connections
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py

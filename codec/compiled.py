@@ -16,7 +16,6 @@ MODULES = (
     "kafka_sidecar.audit.event_counters",
     "kafka_sidecar.audit.memory",
     "kafka_sidecar.audit.tally",
-    "kafka_sidecar.schemas.avro.walk",
     "kafka_sidecar.codec.crc_parts",
     "kafka_sidecar.codec.cursor",
     "kafka_sidecar.codec.fetch_counts",
@@ -38,6 +37,8 @@ MODULES = (
     "kafka_sidecar.proxy.features.auditing.fetch",
     "kafka_sidecar.proxy.features.auditing.produce",
     "kafka_sidecar.proxy.relay.watch",
+    "kafka_sidecar.schemas.avro.walk",
+    "kafka_sidecar.schemas.ids",
 )
 
 

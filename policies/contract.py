@@ -29,6 +29,11 @@ class InvalidRecordError(Exception):
         self.reason = reason  # a label value of metrics: use few different ones
 
 
+class UnavailableError(Exception):
+    """The policy cannot decide now: what it needs cannot be fetched. Clients get REQUEST_TIMED_OUT with the
+    text, and send the batch again; with ``on_error: open`` the record is accepted."""
+
+
 class TopicMetadata(NamedTuple):  # created for each policy and batch, at a third of the cost of a frozen dataclass
     """The partition that a record is produced to (KIP-940 ``TopicMetadata``)."""
 

@@ -19,6 +19,7 @@ POLICIES = Kind(
         "key": "kafka_sidecar.policies.builtin.key:Key",
         "limits": "kafka_sidecar.policies.builtin.limits:Limits",
         "require_header": "kafka_sidecar.policies.builtin.require_header:RequireHeader",
+        "schema": "kafka_sidecar.policies.builtin.schema:SchemaPolicy",
         "timestamp": "kafka_sidecar.policies.builtin.timestamp:Timestamp",
     },
     "acme.policies:Orders",

@@ -56,6 +56,8 @@ class JsonSchemaFault:
 class JsonSchema:
     """One schema, with the documents that it refers to."""
 
+    has_types = False
+
     def __init__(self, text: str, documents: Mapping[str, str] = MappingProxyType({}), formats: bool = False) -> None:
         """Compile a schema.
 
@@ -103,6 +105,9 @@ class JsonSchema:
     ) -> str | None:
         fault = self.fault_of(data[start:end], max_depth)
         return None if fault is None else str(fault)
+
+    def typed(self, indexes: bytes) -> JsonSchema:
+        raise ValueError("JSON Schema has no message indexes")
 
     def record_name(self, data: bytes, start: int, end: int, framed: bool = False) -> str | None:
         return self.title

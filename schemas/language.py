@@ -27,6 +27,11 @@ class Schema(Protocol):
         """For messages: a full name, a title or an id; at most 60 characters."""
         ...
 
+    @property
+    def has_types(self) -> bool:
+        """Whether values choose one of several types, as those of Protobuf do by message indexes."""
+        ...
+
     def find_faults(
         self, records: Records, of_key: bool, skip: int, max_depth: int, framed: bool = False
     ) -> Iterable[tuple[int, str]]:
@@ -39,6 +44,15 @@ class Schema(Protocol):
 
     def find_fault(self, data: bytes, start: int, end: int, max_depth: int, framed: bool = False) -> str | None:
         """The same for ``data[start:end]``."""
+        ...
+
+    def typed(self, indexes: bytes) -> Schema:
+        """The same for values of the type that a header names after the id of a schema: the message indexes of
+        Protobuf. Other languages have none.
+
+        Raises:
+            ValueError: there is no such type.
+        """
         ...
 
     def record_name(self, data: bytes, start: int, end: int, framed: bool = False) -> str | None:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, ValidationInfo
 
+from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.language import Schema
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaId:
-    """An id as a record has it."""
-
-    kind: str  # "id" (Confluent; 4 bytes), "guid" (Confluent; 16 bytes), "content_id", "global_id" (Apicurio)
-    value: int | str  # a GUID as text, in lower case with hyphens
-
-    def __str__(self) -> str:
-        return f"{self.kind.replace('_', ' ')} {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +74,11 @@ class Registry:
         """Ask the registry; all who ask the same meanwhile wait for one request. Afterwards `get` answers, or raises
         RegistryError."""
         raise NotImplementedError
+
+
+async def fetch_all(registry: Registry, questions: Iterable[Question]) -> None:
+    """Ask all of these at once."""
+    await asyncio.gather(*map(registry.fetch, questions))
 
 
 def _resolve(name: str, info: ValidationInfo) -> Registry:

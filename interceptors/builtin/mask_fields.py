@@ -17,9 +17,9 @@ from kafka_sidecar.plugins.settings import Settings, read_settings
 from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError
 from kafka_sidecar.schemas.language import NotOfSchemaError
 from kafka_sidecar.schemas.masks import MASK, Mask, json_mask, replace_json_fields
-from kafka_sidecar.schemas.registry import NotFetchedError, RegistryError, SchemaId
+from kafka_sidecar.schemas.registry import NotFetchedError, RegistryError
 from kafka_sidecar.schemas.sources import (
-    PREFIX,
+    PREFIX_BYTES,
     FindHeader,
     Found,
     NoSchemaError,
@@ -80,7 +80,7 @@ class MaskFields(ConsumerInterceptor):
         self._mask = Mask()
         self._source: SchemaSource | None = None
         self._is_json = False  # what the schema in the file describes
-        self._maskable: dict[SchemaId | None, bool] = {}  # by the id of the schema
+        self._maskable: dict[object, bool] = {}  # by the id of the schema
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._lock = Lock()  # hooks run in several threads
 
@@ -167,7 +167,7 @@ class MaskFields(ConsumerInterceptor):
         if self.settings.prefix == "none":
             return 0
         if begins_with_id(value):
-            return PREFIX
+            return PREFIX_BYTES
         if self.settings.prefix == "confluent":
             raise NotReadableError
         return 0

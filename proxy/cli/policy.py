@@ -7,6 +7,7 @@ is invalid.
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +70,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
     A policy set on the topic itself with Kafka's tools overrides the file; only a running sidecar knows it.
     """
     from kafka_sidecar.proxy.features.validation.rules import parts_read
+    from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
     rules = _rules(config)
     applied = rules.of(topic, NO_ID)
@@ -84,7 +86,8 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
         kind = f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}"
         argument = f" with {rule.text!r}" if rule.text else ""
         failing = "open" if rule.fail_open else "closed"
-        say(f"  {number}. {rule.name}{argument}: {kind}; reads {parts_read(rule.hints)}; fails {failing}")
+        given = f"; settings {json.dumps(hide_secrets(dict(rule.settings)))}" if rule.settings else ""
+        say(f"  {number}. {rule.name}{argument}: {kind}; reads {parts_read(rule.hints)}; fails {failing}{given}")
 
 
 def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:

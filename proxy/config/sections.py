@@ -251,6 +251,8 @@ class TopicConfigs(Section):
     """The compacted topic that stores what is set with Kafka's own tools. Default: none, they cannot set it."""
     replication_factor: Replicas = -1
     """Replication factor with which that topic is created; -1: the cluster's default."""
+    schema_policy: str | None = Field(default=None, min_length=1)
+    """Name of a policy `schema`, for topics with `confluent.value.schema.validation`. Default: none can have it."""
 
 
 def _known(name: str) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
@@ -30,6 +30,16 @@ if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
 
 
+class TopicPolicy(NamedTuple):
+    """What is set on a topic with Kafka's own tools; None: nothing."""
+
+    policy: str | None = None  # its record.validation.policy, in place of what the file says
+    added: str | None = None  # besides that
+
+
+NO_POLICY = TopicPolicy()
+
+
 class TopicPolicies(Protocol):
     """The policies that are set on topics with Kafka's own tools."""
 
@@ -43,7 +53,7 @@ class TopicPolicies(Protocol):
 
     async def wait_ready(self) -> None: ...
 
-    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None: ...
+    def policy_of(self, topic: str, topic_id: bytes | None = None) -> TopicPolicy: ...
 
 
 def _ignore(key: int, found: Sequence[tuple[str, str, str]], is_allowed: bool, client: Client) -> None:

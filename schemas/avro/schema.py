@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kafka_sidecar.schemas.avro.masking import find_unmaskable, replace_fields
 from kafka_sidecar.schemas.avro.types import AvroType, Logical, logical_of
@@ -88,6 +88,7 @@ class AvroSchema:
     name: str  # full name of a record, enum or fixed; else the type
     program: bytes  # for `walk`
     types: Mapping[int, AvroType]  # by their words in the program
+    has_types: ClassVar[bool] = False
 
     @classmethod
     def parse(cls, text: str, references: Mapping[str, str] = MappingProxyType({})) -> AvroSchema:
@@ -123,6 +124,9 @@ class AvroSchema:
     ) -> str | None:
         fault = self.fault_of(data, start, end, max_depth)
         return None if fault is None else str(fault)
+
+    def typed(self, indexes: bytes) -> AvroSchema:
+        raise ValueError("Avro has no message indexes")
 
     def record_name(self, data: bytes, start: int, end: int, framed: bool = False) -> str | None:
         return self.name

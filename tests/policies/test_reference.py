@@ -44,6 +44,10 @@ def reasons(name: str) -> Iterator[str]:
                 yield reason
             case ast.Call(func=ast.Name(id="Fault" | "InvalidRecordError"), args=[*_, ast.JoinedStr(values=parts)]):
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else ".*" for part in parts)
+            case ast.Call(func=ast.Attribute(attr="_fault"), args=[ast.Constant(value=str(reason)), *_]):
+                yield reason
+            case ast.Call(func=ast.Attribute(attr="_fault"), args=[ast.JoinedStr(), *_]):
+                yield "null_.*"
 
 
 def messages(name: str) -> Iterator[str]:
@@ -72,7 +76,7 @@ def test_every_setting_is_documented_with_its_default(name: str) -> None:
     expected = {}
     for setting, about in settings_of(name).items():
         default = about["default"]
-        text = str(default).lower() if isinstance(default, bool) else str(default)
+        text = str(default).lower() if isinstance(default, bool) else str(default).replace("'", "")
         expected[f"`{setting}`"] = "none" if default in (None, [], {}) and default is not False else f"`{text}`"
     assert written == expected
 

@@ -8,11 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_sidecar.codec.records import Record
-from kafka_sidecar.policies.contract import Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata, Unresolved
+from kafka_sidecar.policies.contract import (
+    Hints,
+    InvalidRecordError,
+    RecordValidationPolicy,
+    TopicMetadata,
+    UnavailableError,
+    Unresolved,
+)
 
 
 class Stub(RecordValidationPolicy):
-    """Rejects values that begin with "bad", fails on "bug", resolves the rest of "ask ..." first."""
+    """Rejects values that begin with "bad", fails on "bug", cannot decide on "away", resolves the rest of "ask ..."."""
 
     opened: list[Stub] = []  # noqa: RUF012 - of the whole process: a test finds its own at the end
 
@@ -44,6 +51,8 @@ class Stub(RecordValidationPolicy):
             raise InvalidRecordError(f"{topic.topic} takes no {self.refused}", self.refused)
         if word == b"bug":
             raise RuntimeError("a bug")
+        if word == b"away":
+            raise UnavailableError("the registry is away")
         if word == b"ask" and rest not in self.known:
             raise Unresolved(rest)
 

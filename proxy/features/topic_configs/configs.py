@@ -19,7 +19,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
+from kafka_sidecar.proxy.features.feature import NO_POLICY, Feature, Site, Stages, TopicPolicy
 from kafka_sidecar.proxy.features.topic_configs.entries import (
     RECORD_VALIDATION_POLICY,
     Change,
@@ -32,6 +32,7 @@ from kafka_sidecar.proxy.features.topic_configs.entries import (
     id_of,
     own_configs,
     record_of,
+    schema_argument,
 )
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import Store, StoreError, TopicIds
 from kafka_sidecar.proxy.features.topic_configs.stages import (
@@ -56,9 +57,15 @@ class TopicConfigs(Feature):
     """Reads what is set for each topic, and sets it for clients."""
 
     def __init__(
-        self, store: Store, topic_ids: TopicIds, check: Check, clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        topic_ids: TopicIds,
+        check: Check,
+        clock: Callable[[], float] = time.monotonic,
+        schema_policy: str | None = None,
     ) -> None:
-        self.own = own_configs(check)
+        self.own = own_configs(check, schema_policy)
+        self._schema_policy = schema_policy
         self.entries = Entries()
         self.changes: Counter[str] = Counter()  # of clients, by config
         self.unreadable = 0  # records that are no entries, or newer than this program
@@ -122,12 +129,17 @@ class TopicConfigs(Feature):
             self._unrestored = {entry.topic_id: entry for entry in self.entries.all()}
             self._store.accept()
 
-    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None:
-        """The topic's ``record.validation.policy``, None where it is not set.
+    def policy_of(self, topic: str, topic_id: bytes | None = None) -> TopicPolicy:
+        """What is set on the topic.
 
         ``topic_id``: 16 bytes, zeros or None where only the name is known.
         """
-        return self.entries.configs(topic, topic_id or NO_ID).get(RECORD_VALIDATION_POLICY)
+        configs = self.entries.configs(topic, topic_id or NO_ID)
+        if not configs:
+            return NO_POLICY
+        argument = schema_argument(configs) if self._schema_policy is not None else ""
+        added = f"{self._schema_policy}:{argument}" if argument else None
+        return TopicPolicy(configs.get(RECORD_VALIDATION_POLICY), added)
 
     def families(self) -> Iterator[Family]:
         yield gauge("topic_configs_entries", "Topics with stored configs that apply", len(self.entries))
@@ -297,7 +309,8 @@ def feature(site: Site) -> Feature:
     servers, topic_ids = site.config.bootstrap_servers, site.cluster.topic_ids
     assert topic is not None
     store = KafkaStore(lambda: KafkaClients(servers, topic, factor, site.access, topic_ids))
-    configs = TopicConfigs(store, topic_ids, lambda text: site.check_policy(text))
+    schema_policy = site.config.topic_configs.schema_policy
+    configs = TopicConfigs(store, topic_ids, lambda text: site.check_policy(text), schema_policy=schema_policy)
     configs.register(site.performer)
     site.topics.on_topics = configs.seen
     site.policies = configs

@@ -14,6 +14,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from types import MappingProxyType
 from typing import Protocol
 
@@ -139,8 +140,29 @@ class Entries:
 
 
 RECORD_VALIDATION_POLICY = "record.validation.policy"
+# Of Confluent Server
+PARTS = ("key", "value")
+VALIDATION, STRATEGY = "confluent.{}.schema.validation", "confluent.{}.subject.name.strategy"
+STRATEGIES = {
+    f"io.confluent.kafka.serializers.subject.{name}": strategy
+    for name, strategy in (
+        ("TopicNameStrategy", "topic_name"),
+        ("RecordNameStrategy", "record_name"),
+        ("TopicRecordNameStrategy", "topic_record_name"),
+    )
+}
+DEFAULT_STRATEGY = next(iter(STRATEGIES))
 MAX_VALUE_BYTES = 32767  # as in Kafka: what a string holds in versions that are not flexible
 MAX_MESSAGE_CHARACTERS = 1000  # of an error message to a client
+
+
+class ConfigType(IntEnum):
+    """Of a DescribeConfigs response."""
+
+    BOOLEAN = 1
+    STRING = 2
+    CLASS = 8
+
 
 # Validates a value. Raises ValueError where it is invalid; the text says why.
 Check = Callable[[str], None]
@@ -148,11 +170,13 @@ Check = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class OwnConfig:
-    """One config of the sidecar's. All are strings, and null where they are not set."""
+    """One config of the sidecar's."""
 
     name: str
     documentation: str
     check: Check
+    type: ConfigType = ConfigType.STRING
+    default: str | None = None
 
     def reject(self, value: str) -> Rejection | None:
         """Why this value cannot be set; None where it is valid."""
@@ -173,8 +197,8 @@ def invalid(message: str) -> Rejection:
     return Rejection(ErrorCode.INVALID_CONFIG, message)
 
 
-def own_configs(check_policy: Check) -> OwnConfigs:
-    """Every topic config that the sidecar adds to Kafka's."""
+def own_configs(check_policy: Check, schema_policy: str | None = None) -> OwnConfigs:
+    """Every topic config that the sidecar adds to Kafka's; with a ``schema_policy``, those of Confluent Server."""
     configs = [
         OwnConfig(
             RECORD_VALIDATION_POLICY,
@@ -184,7 +208,35 @@ def own_configs(check_policy: Check) -> OwnConfigs:
             check_policy,
         )
     ]
+    for part in PARTS if schema_policy is not None else ():
+        about = f"Whether the schemas of record {part}s are validated, by the ids that they have."
+        configs.append(OwnConfig(VALIDATION.format(part), about, _check_boolean, ConfigType.BOOLEAN, "false"))
+        about = f"What the subject of the schemas of record {part}s is named after."
+        configs.append(OwnConfig(STRATEGY.format(part), about, _check_strategy, ConfigType.CLASS, DEFAULT_STRATEGY))
     return {config.name: config for config in configs}
+
+
+def _check_boolean(value: str) -> None:
+    if value.strip().lower() not in ("true", "false"):
+        raise ValueError("Expected value to be either true or false")
+
+
+def _check_strategy(value: str) -> None:
+    if value not in STRATEGIES:
+        raise ValueError(f"known are {', '.join(STRATEGIES)}")
+
+
+def schema_argument(configs: Mapping[str, str]) -> str:
+    """What the policy `schema` has to do by these configs; empty: nothing.
+
+    >>> schema_argument({"confluent.value.schema.validation": "true"})
+    'value=topic_name'
+    """
+    return " ".join(
+        f"{part}={STRATEGIES[configs.get(STRATEGY.format(part), DEFAULT_STRATEGY)]}"
+        for part in PARTS
+        if configs.get(VALIDATION.format(part), "false").strip().lower() == "true"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,9 +258,8 @@ class DeleteTopicsRun(MessageRun):
             yield ForgetConfigs(gone)
 
 
-# Kafka's DescribeConfigsResponse.ConfigSource and ConfigType
+# Kafka's DescribeConfigsResponse.ConfigSource
 DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
-STRING = 2
 
 
 class DescribeConfigs(MessageStage):
@@ -319,14 +318,16 @@ class DescribeConfigsRun(MessageRun):
         return replace_fields(result, configs=(*result.configs, *own))
 
     def _describe(self, config: OwnConfig, values: Mapping[str, str]) -> DescribeConfigsResourceResult:
-        value = values.get(config.name)
-        synonym = DescribeConfigsSynonym(name=config.name, value=value, source=DYNAMIC_TOPIC_CONFIG)
+        values_by_source = {DYNAMIC_TOPIC_CONFIG: values.get(config.name), DEFAULT_CONFIG: config.default}
+        known = [(source, value) for source, value in values_by_source.items() if value is not None]
+        source, value = known[0] if known else (DEFAULT_CONFIG, None)
+        synonyms = (DescribeConfigsSynonym(name=config.name, value=value, source=source) for source, value in known)
         return DescribeConfigsResourceResult(
             name=config.name,
             value=value,
-            config_source=DEFAULT_CONFIG if value is None else DYNAMIC_TOPIC_CONFIG,
-            synonyms=(synonym,) if self._synonyms and value is not None else (),
-            config_type=STRING,
+            config_source=source,
+            synonyms=tuple(synonyms) if self._synonyms else (),
+            config_type=config.type,
             documentation=config.documentation if self._documented else None,
         )
 

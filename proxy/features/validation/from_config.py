@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings, parse_items
 from kafka_sidecar.policies.plans import OnFailure
 from kafka_sidecar.proxy.config.loading import Config
@@ -29,6 +30,7 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
             valid[name] = settings
         except ValueError as error:
             yield from explain_plugin(error, f"policy {name}", ("policies", name))
+    yield from _schema_policy_mistakes(config)
     try:
         policies = PolicyCatalog(valid, _facade(config))
     except ValueError as error:
@@ -42,6 +44,19 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
         except ValueError as error:
             yield Mistake(("topics", index, "policy"), str(error))
     policies.close()
+
+
+def _schema_policy_mistakes(config: Config) -> Iterator[Mistake]:
+    name, at = config.topic_configs.schema_policy, ("topic_configs", "schema_policy")
+    if name is None:
+        return
+    policy = config.policies.get(name)
+    if policy is None or (policy.type or name) != "schema":
+        yield Mistake(at, f"{quote(name)} is no policy of the type schema: add it under policies:")
+    if config.topic_configs.topic is None:
+        yield Mistake(at, "has no effect: name the topic of topic configs under topic_configs.topic")
+    if config.validation.class_name is not None:
+        yield Mistake(at, "cannot be used with validation.class_name, which gets the strings of all topics")
 
 
 def _names(text: str) -> set[str]:

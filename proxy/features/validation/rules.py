@@ -20,14 +20,15 @@ from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, Rule
+from kafka_sidecar.proxy.features.feature import NO_POLICY, TopicPolicy
 from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 Mode = Literal["enforce", "shadow", "off"]
 MAX_TOPICS = 10_000  # whose plans are kept
 MAX_PARTITIONS = 1000  # of a topic, whose metadata are kept
 
-# The policy string that is set on a topic of this name and id with Kafka's own tools, None where there is none.
-TopicConfig = Callable[[str, bytes], str | None]
+# What is set on a topic of this name and id with Kafka's own tools.
+TopicConfig = Callable[[str, bytes], TopicPolicy]
 HASH_DIGITS = 12
 
 
@@ -83,7 +84,7 @@ class Rules:
         self._topic_config = topic_config
         # Whether no topic can have a policy.
         self.are_empty = topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in topics)
-        self._found: dict[tuple[str, str | None], Applied | MisconfiguredError | None] = {}  # by topic and its config
+        self._found: dict[tuple[str, TopicPolicy], Applied | MisconfiguredError | None] = {}  # by topic and its config
         weakref.finalize(self, catalog.close)  # once the last request that is validated by these rules is done
 
     @property
@@ -116,24 +117,27 @@ class Rules:
 
         Raises MisconfiguredError for a string that no policy understands.
         """
-        text = self._topic_config(topic, topic_id) if self._topic_config is not None else None
-        key = (topic, text)
+        set_on_it = self._topic_config(topic, topic_id) if self._topic_config is not None else NO_POLICY
+        key = (topic, set_on_it)
         if key not in self._found:
             if not is_topic_name(topic):
                 return None  # brokers reject it
             if len(self._found) >= MAX_TOPICS:
                 self._found.clear()
-            self._found[key] = self._find(topic, text)
+            self._found[key] = self._find(topic, set_on_it)
         found = self._found[key]
         if isinstance(found, MisconfiguredError):
             raise found.with_traceback(None)
         return found
 
-    def _find(self, topic: str, text: str | None) -> Applied | MisconfiguredError | None:
+    def _find(self, topic: str, set_on_it: TopicPolicy) -> Applied | MisconfiguredError | None:
         rule = next((rule for rule in self.topics if matches(topic, [rule.name])), None)
-        source = "the topic's config"
+        text, source = set_on_it.policy, "the topic's config"
         if text is None and rule is not None:
             text, source = rule.policy, f"topics: {rule.name}"
+        if set_on_it.added is not None:
+            source = "the topic's config" if text is None else f"{source}, and its schema validation"
+            text = set_on_it.added if text is None else f"{text}, {set_on_it.added}"
         if text is None or (rule is not None and rule.mode == "off"):
             return None
         mode, percent = (rule.mode, rule.percent) if rule is not None else ("enforce", 100)

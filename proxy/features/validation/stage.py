@@ -15,7 +15,7 @@ from kafka_sidecar.codec.records.log_validator import InvalidBatch, explain_unre
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Need, Steps, TimeLeft, TimeLimit, Work
-from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata, UnavailableError
 from kafka_sidecar.policies.plans import (
     NO_FAILED_KEYS,
     PolicyFailedError,
@@ -272,7 +272,7 @@ class TopicValidation(TopicRun):
             rejection = TIMED_OUT
             found = report.timed_out(topic, rejection.message, enforced, origin)
         elif isinstance(verdict, PolicyFailedError):
-            rejection = PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {verdict.policy} failed")
+            rejection = _of_failure(verdict)
             found = report.failed(topic, verdict, enforced, origin)
             bare(bare(verdict).error)
         else:
@@ -290,6 +290,13 @@ class TopicValidation(TopicRun):
         found = self._run.terms.report.unreadable(topic, why.message, enforced, origin)
         if enforced:
             partition.rejection = with_id(_of_structure(why), found)
+
+
+def _of_failure(failure: PolicyFailedError) -> PartitionRejection:
+    if isinstance(failure.error, UnavailableError):  # retriable, as `TIMED_OUT` is
+        why = f"the policy {failure.policy} cannot decide now: {failure.error}"
+        return PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, truncate_message(why))
+    return PartitionRejection(ErrorCode.UNKNOWN_SERVER_ERROR, f"the policy {failure.policy} failed")
 
 
 def _of_structure(why: InvalidBatch) -> PartitionRejection:

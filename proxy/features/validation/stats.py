@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_sidecar.plugins.values import Histogram
-from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
+from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata, UnavailableError
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.features.validation.rejections import (
     MAX_ERRORS,
@@ -103,7 +103,11 @@ class ValidationStats:
         """A policy failed: it raised another error than a rejection."""
         mode = _mode(enforced)
         self.policy_failed(error.policy, error.error, mode, topic)
-        why = Rejection(WHOLE_BATCH, f"the policy failed: {type(error.error).__name__}", error.policy, "policy_failed")
+        if isinstance(error.error, UnavailableError):
+            text, reason = f"the policy cannot decide now: {error.error}", "unavailable"
+        else:
+            text, reason = f"the policy failed: {type(error.error).__name__}", "policy_failed"
+        why = Rejection(WHOLE_BATCH, text, error.policy, reason)
         return self._store(topic.topic, topic.partition, mode, why, 0, (), origin, is_logged=False)
 
     def timed_out(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin = UNKNOWN) -> str:
@@ -116,13 +120,15 @@ class ValidationStats:
     ) -> None:
         """As `failed`; mode "open": the policy is configured with on_error: open."""
         self.failures[policy, mode] += 1
+        is_known = isinstance(error, UnavailableError)
         kind = ("policy failed", policy, type(error).__name__)
         if (suppressed := self._lines.due(kind)) is not None:
             log.error(
                 "policy failed",
-                exc_info=redact_error(error),
+                exc_info=None if is_known else redact_error(error),
                 extra={
                     "policy": policy,
+                    "detail": str(error) if is_known else None,
                     "mode": mode,
                     "topic": topic.topic if topic else None,
                     "suppressed": suppressed,

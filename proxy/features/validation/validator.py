@@ -13,7 +13,7 @@ from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.feature import NO_POLICY, Feature, Site, Stages, TopicPolicies
 from kafka_sidecar.proxy.features.validation.from_config import rules
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
@@ -101,7 +101,7 @@ class Validator(Stage, Feature):
 
     def _is_configured(self, names: Collection[str], topic: str) -> bool:
         """Whether the file names the topic, or a policy is set on it with Kafka's own tools."""
-        return topic in names or (self._topic_configs is not None and self._topic_configs.policy_of(topic) is not None)
+        return topic in names or (self._topic_configs is not None and self._topic_configs.policy_of(topic) != NO_POLICY)
 
     @property
     def _waits_for_configs(self) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.avro_values import ITEM, ORDER, VALUE, written
-from support.registries import Registry
+from support.schema_registry import RegistryInMemory
 
 from kafka_sidecar.codec.records import Records, batches, build_batch
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
@@ -21,9 +21,10 @@ from kafka_sidecar.interceptors.contract import Context
 from kafka_sidecar.interceptors.guard import Limits, ResolveRequired
 from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.schemas.avro.schema import AvroSchema
+from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.json_paths import JsonPaths
 from kafka_sidecar.schemas.json_schema import JsonSchema
-from kafka_sidecar.schemas.registry import SchemaId
+from kafka_sidecar.schemas.registry import SchemaOf
 
 Consumed = Callable[..., list[bytes | None]]
 CARD = {"fields": ["$.card.number"]}
@@ -255,7 +256,7 @@ def test_an_avro_value_that_is_not_of_the_schema_is_hidden_kept_or_dropped(
 def test_what_cannot_be_masked_is_a_mistake_of_the_configuration(
     settings: dict[str, Any], message: str, avro: dict[str, str], consumed: Consumed
 ) -> None:
-    given = FileSettings({"fields": AVRO_FIELDS, "schema": avro, **settings}, Path(), {"main": Registry({})})
+    given = FileSettings({"fields": AVRO_FIELDS, "schema": avro, **settings}, Path(), {"main": RegistryInMemory({})})
     with pytest.raises(ValueError, match=message) as error:
         consumed(given)
     assert "\n" not in str(error.value)
@@ -275,7 +276,7 @@ def test_values_of_a_json_schema_are_masked_as_other_json(tmp_path: Path, consum
 class InTime:
     """Consumes values as a sidecar does: what the interceptor has to wait for is fetched, then it is called again."""
 
-    def __init__(self, consumed: Consumed, registry: Registry, **settings: Any) -> None:
+    def __init__(self, consumed: Consumed, registry: RegistryInMemory, **settings: Any) -> None:
         self.consumed, self.registry = consumed, registry
         self.settings = FileSettings({"schema": {"registry": "main"}, **settings}, Path(), {"main": registry})
 
@@ -289,15 +290,16 @@ class InTime:
 
 def test_the_schemas_of_a_registry_are_waited_for(consumed: Consumed) -> None:
     older = {**ORDER, "fields": [*ORDER["fields"], {"name": "card", "type": "string"}]}
-    registry = Registry(
+    registry = RegistryInMemory(
         {
-            SchemaId("id", 7): AvroSchema.parse(json.dumps(ORDER)),
-            SchemaId("id", 8): JsonSchema('{"type": "object"}'),
-            SchemaId("id", 9): AvroSchema.parse(json.dumps(older)),
-            SchemaId("id", 10): AvroSchema.parse(
+            SchemaOf(SchemaId("id", 7)): AvroSchema.parse(json.dumps(ORDER)),
+            SchemaOf(SchemaId("id", 8)): JsonSchema('{"type": "object"}'),
+            SchemaOf(SchemaId("id", 9)): AvroSchema.parse(json.dumps(older)),
+            SchemaOf(SchemaId("id", 10)): AvroSchema.parse(
                 '{"type": "array", "items": ["int", {"type": "map", "values": "int"}]}'
             ),
-        }
+        },
+        cold=True,
     )
     in_time = InTime(consumed, registry, fields=[*AVRO_FIELDS, "$.card", "$[1]"], number=9)
     card = b"\0\0\0\0\x08" + b'{"card": 1}'
@@ -325,7 +327,8 @@ def test_the_schemas_of_a_registry_are_waited_for(consumed: Consumed) -> None:
 
 
 def test_while_the_registry_does_not_answer_records_are_withheld_and_none_is_lost(consumed: Consumed) -> None:
-    registry = Registry({})
+    registry = RegistryInMemory({})
+    registry.failure = "main does not answer"
     in_time = InTime(consumed, registry, fields=["$.id"], unreadable="drop")
     with pytest.raises(FailClosedError):
-        in_time.of(b"\0\0\0\x01\xf4" + GOOD)
+        in_time.of(PREFIX + GOOD)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.avro_values import written
-from support.registries import Registry
+from support.schema_registry import RegistryInMemory
 
 from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.policies.builtin.cel import compile_program
@@ -22,7 +22,8 @@ from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, PolicyFailedError, ResolveRequired
 from kafka_sidecar.schemas.avro.schema import AvroSchema
-from kafka_sidecar.schemas.registry import SchemaId
+from kafka_sidecar.schemas.ids import SchemaId
+from kafka_sidecar.schemas.registry import SchemaOf
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
 
@@ -260,12 +261,13 @@ def test_the_id_of_a_value_decides_of_which_schema_it_is(batch: Callable[..., An
     guid = "01020304-0506-0708-090a-0b0c0d0e0f10"
     old = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]}
     new = {**old, "fields": [*old["fields"], {"name": "note", "type": "string", "default": ""}]}
-    registry = Registry(
+    registry = RegistryInMemory(
         {
-            SchemaId("id", 1): AvroSchema.parse(json.dumps(old)),
-            SchemaId("id", 2): AvroSchema.parse(json.dumps(new)),
-            SchemaId("guid", guid): AvroSchema.parse(json.dumps(new)),
-        }
+            SchemaOf(SchemaId("id", 1)): AvroSchema.parse(json.dumps(old)),
+            SchemaOf(SchemaId("id", 2)): AvroSchema.parse(json.dumps(new)),
+            SchemaOf(SchemaId("guid", guid)): AvroSchema.parse(json.dumps(new)),
+        },
+        cold=True,
     )
     settings = FileSettings(
         {"schema": {"registry": "main"}, "expression": "value.amount == 5 && (!has(value.note) || value.note == 'n')"},
@@ -299,8 +301,10 @@ def test_the_id_of_a_value_decides_of_which_schema_it_is(batch: Callable[..., An
         (8, "not_of_schema"),
     ]
     assert len(registry.fetched) == 4
-    with pytest.raises(PolicyFailedError):
-        asked(plan, orders, batch({"value": b"\0\0\0\x01\xf4"}))
+    registry.failure = "main does not answer"
+    with pytest.raises(PolicyFailedError) as error:
+        asked(plan, orders, batch({"value": b"\0\0\0\0\1" + of_old}))
+    assert repr(error.value.error) == "UnavailableError('main does not answer')"
 
 
 @pytest.mark.parametrize(

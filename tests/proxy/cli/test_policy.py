@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.pages import ROOT
 from typer.testing import CliRunner, Result
 
 from kafka_sidecar.policies.builtin.require_header import MESSAGE
@@ -161,7 +162,8 @@ def test_the_policies_of_a_topic_are_explained(config: str) -> None:
         "orders: small, require_header:trace-id",
         f"  from topics: orders in {config}",
         "  mode enforce for 50 % of the batches, shadow for the others",
-        "  1. small: kafka_sidecar.policies.builtin.limits:Limits; reads sizes and timestamps; fails open",
+        "  1. small: kafka_sidecar.policies.builtin.limits:Limits; reads sizes and timestamps; fails open; "
+        'settings {"max_value_bytes": 10}',
         f"  2. require_header with 'trace-id': {HEADER_CLASS}; reads headers; fails closed",
     ]
 
@@ -191,3 +193,19 @@ def test_an_invalid_configuration_is_one_line_and_exit_code_2(tmp_path: Path) ->
     assert result.exit_code == 2
     assert f"{path}:2: topics (entry 1).policy: unknown policy 'nope'" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("topic", "record", "verdict"),
+    [
+        ("orders-avro", '{"value_base64": "AgZhbm4A"}', "1: accepted"),
+        ("orders-avro", '{"value_base64": "AgZhbm4G"}', "$.cents: a branch that the union does not have at byte 6"),
+        ("payments", '{"value": {"id": 1, "amount": 0, "currency": "CHF"}}', "$.amount: exclusiveMinimum 0"),
+        ("payments", '{"value": {"id": 1, "amount": 2, "currency": "BTC"}}', "$.currency: enum"),
+    ],
+)
+def test_the_example_with_schemas_says_path_and_rule(topic: str, record: str, verdict: str) -> None:
+    config = str(ROOT / "examples/policies/sidecar.yaml")
+    result = run("test", "-", "--config", config, "--topic", topic, records=record)
+    assert verdict in result.stdout
+    assert '; settings {"file": "schemas/' in run("explain", topic, "--config", config).stdout

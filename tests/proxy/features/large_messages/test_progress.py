@@ -174,7 +174,7 @@ def different(**changes: Any) -> dict[str, Any]:
         different(producer_id=5, producer_epoch=1, base_sequence=7),
         different(producer_id=5, producer_epoch=0, base_sequence=8), different(acks=1),
     ],
-    ids=str,
+    ids=lambda other: ",".join(other),
 )  # fmt: skip
 def test_another_message_gets_none_of_them(other: dict[str, Any]) -> None:
     splitting = throttled()

@@ -100,9 +100,9 @@ async def test_a_policy_is_stored_and_the_other_configs_go_to_the_broker(cluster
         result = await send(configs, INCREMENTAL, version, request, alter_response("orders"))
         assert [names(topic) for topic in result.request.resources] == [["retention.ms"]]
         assert result.same_response
-        assert configs.policy_of("orders") == configs.policy_of("orders", ORDERS) == "headers"
-        assert configs.policy_of("orders", b"x" * 16) is None
-        assert configs.policy_of("payments") is None
+        assert configs.policy_of("orders").policy == configs.policy_of("orders", ORDERS).policy == "headers"
+        assert configs.policy_of("orders", b"x" * 16).policy is None
+        assert configs.policy_of("payments").policy is None
         assert result.needs == [StoreConfigs((Change("orders", {POLICY: "headers"}),))]
 
 
@@ -187,7 +187,7 @@ async def test_a_policy_that_is_deleted_is_null_again(cluster: Cluster) -> None:
     async with cluster.sidecar() as configs:
         for operation in (config(POLICY, "headers"), config(POLICY, None, DELETE)):
             await send(configs, INCREMENTAL, 1, {"resources": [resource(operation)]}, alter_response("orders"))
-        assert configs.policy_of("orders") is None
+        assert configs.policy_of("orders").policy is None
         assert [value is None for _, value in cluster.log.records] == [False, True]
 
 
@@ -216,7 +216,11 @@ async def test_an_invalid_policy_is_rejected_beside_others_in_the_order_of_the_r
         assert [topic.resource_name for topic in result.request.resources] == ["payments", "refunds"]
         why = f"Invalid value for configuration {POLICY}: no policy is called 'bad'"
         assert results(result) == [("payments", 0, None), ("orders", 40, why), ("refunds", 0, None)]
-        assert [configs.policy_of(topic) for topic in ("payments", "orders", "refunds")] == ["headers", None, "size"]
+        assert [configs.policy_of(topic).policy for topic in ("payments", "orders", "refunds")] == [
+            "headers",
+            None,
+            "size",
+        ]
 
 
 @INCREMENTAL_VERSIONS
@@ -267,10 +271,10 @@ async def test_alter_configs_replaces_all(cluster: Cluster, version: int) -> Non
         request = {"resources": [legacy(resource(config(POLICY, "headers"), config("retention.ms", "1")))]}
         result = await send(configs, LEGACY, version, request, alter_response("orders"))
         assert names(result.request.resources[0]) == ["retention.ms"]
-        assert configs.policy_of("orders") == "headers"
+        assert configs.policy_of("orders").policy == "headers"
         result = await send(configs, LEGACY, version, {"resources": [legacy(resource())]}, alter_response("orders"))
         assert result.same_request
-        assert configs.policy_of("orders") is None
+        assert configs.policy_of("orders").policy is None
 
 
 async def test_alter_configs_of_topics_without_own_configs_is_forwarded_unchanged(cluster: Cluster) -> None:
@@ -290,7 +294,7 @@ async def test_a_topic_is_created_with_its_policy(cluster: Cluster, version: int
         response = create_response("orders", topic_id=ORDERS, configs=[{"name": "a", "value": "b"}])
         result = await send(configs, CREATE, version, {"topics": [topic]}, response)
         assert names(result.request.topics[0]) == ["a"]
-        assert configs.policy_of("orders", ORDERS) == "headers"
+        assert configs.policy_of("orders", ORDERS).policy == "headers"
         assert [topic.error_code.value for topic in result.response.topics] == [0]
         if version >= 5:
             shown = {c.name: (c.value, c.config_source, c.read_only) for c in result.response.topics[0].configs}
@@ -324,7 +328,7 @@ async def test_a_topic_that_is_created_again_has_no_policy(cluster: Cluster) -> 
         assert result.same_request
         assert result.same_response
         assert cluster.log.records[-1][1] is None
-        assert configs.policy_of("orders") is None
+        assert configs.policy_of("orders").policy is None
 
 
 async def test_creating_topics_without_policies_is_forwarded_unchanged(cluster: Cluster) -> None:
@@ -342,7 +346,7 @@ async def test_a_client_that_may_not_read_configs_gets_none(cluster: Cluster) ->
         response = create_response("orders", topic_id=ORDERS, configs=None, topic_config_error_code=29)
         result = await send(configs, CREATE, 7, {"topics": [topic]}, response)
         assert result.response.topics[0].configs is None
-        assert configs.policy_of("orders") == "headers"
+        assert configs.policy_of("orders").policy == "headers"
 
 
 async def test_a_policy_that_cannot_be_stored_is_an_error(cluster: Cluster) -> None:
@@ -352,7 +356,7 @@ async def test_a_policy_that_cannot_be_stored_is_an_error(cluster: Cluster) -> N
         result = await send(configs, INCREMENTAL, 1, {"resources": resources}, alter_response("orders", "payments"))
         why = f"The broker has done its part, but {POLICY} could not be stored: the disk is full"
         assert results(result) == [("orders", -1, why), ("payments", 0, None)]
-        assert configs.policy_of("orders") is None
+        assert configs.policy_of("orders").policy is None
 
 
 async def test_the_id_of_a_topic_that_no_broker_knows_yet_is_looked_up_again(

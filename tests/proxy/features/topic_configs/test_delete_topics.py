@@ -27,7 +27,7 @@ async def test_a_deleted_topic_is_forgotten(cluster: Cluster, version: int) -> N
         result = await send(configs, DELETE, version, by_name(version, "orders", "payments"), response)
         assert result.same_request
         assert result.same_response
-        assert [configs.policy_of(topic) for topic in ("orders", "payments")] == [None, "size"]
+        assert [configs.policy_of(topic).policy for topic in ("orders", "payments")] == [None, "size"]
         assert len(cluster.log.records) == 3
 
 
@@ -37,7 +37,7 @@ async def test_a_topic_deleted_by_its_id_is_forgotten(cluster: Cluster, name: st
         await configs.store([Change("orders", {POLICY: "headers"})])
         response = {"responses": [{"name": name, "topic_id": ORDERS}]}
         await send(configs, DELETE, 6, {"topics": [{"name": None, "topic_id": ORDERS}]}, response)
-        assert configs.policy_of("orders") is None
+        assert configs.policy_of("orders").policy is None
 
 
 async def test_the_response_for_topics_without_own_configs_is_not_read(cluster: Cluster) -> None:
@@ -58,7 +58,7 @@ async def test_what_is_set_for_a_topic_created_again_before_the_response_stays(c
         need = exchange.response(response)
         assert need == ForgetConfigs((Entry("orders", ORDERS, {POLICY: "headers"}),))
         assert exchange.answer(await perform(one, need)) is response
-        assert one.policy_of("orders") == other.policy_of("orders") == "new"
+        assert one.policy_of("orders").policy == other.policy_of("orders").policy == "new"
         assert [value is None for _, value in cluster.log.records] == [False, True, False, True]
 
 
@@ -70,4 +70,4 @@ async def test_an_entry_that_cannot_be_removed_is_not_an_error_for_the_client(cl
         assert result.same_response
         cluster.now += MAX_LAG_S
         configs.seen([(b"2" * 16, "orders")])
-        assert configs.policy_of("orders") is None
+        assert configs.policy_of("orders").policy is None

@@ -11,6 +11,7 @@ from support.produce_requests import rules
 
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import Hints
+from kafka_sidecar.proxy.features.feature import TopicPolicy
 from kafka_sidecar.proxy.features.validation import rules as rules_module
 from kafka_sidecar.proxy.features.validation.rules import (
     MisconfiguredError,
@@ -68,7 +69,7 @@ def configured(*topics: TopicRule, **texts: str) -> Rules:
     return Rules(
         PolicyCatalog({"stub": PolicySettings("support.policies:Stub")}),
         topics,
-        lambda topic, topic_id: texts.get(topic),
+        lambda topic, topic_id: TopicPolicy(texts.get(topic)),
     )
 
 
@@ -86,6 +87,20 @@ def test_what_is_set_on_the_topic_wins_over_the_file_and_takes_its_mode_and_shar
     assert (words.text, words.mode, words.percent) == ("stub:set", "enforce", 100)
 
 
+def test_what_is_added_on_the_topic_applies_besides_the_policy_of_the_file_or_of_the_topic() -> None:
+    def found(policy: str | None, name: str = "orders") -> tuple[str, str]:
+        policies = PolicyCatalog({"stub": PolicySettings("support.policies:Stub"), "more": PolicySettings("json")})
+        made = Rules(policies, [rule("orders", "stub:file")], lambda topic, topic_id: TopicPolicy(policy, "more"))
+        applied = made.of(name, NO_ID)
+        assert applied is not None
+        assert [one.name for one in applied.plan.rules][-1] == "more"
+        return applied.text, applied.source
+
+    assert found(None) == ("stub:file, more", "topics: orders, and its schema validation")
+    assert found("stub:set") == ("stub:set, more", "the topic's config, and its schema validation")
+    assert found(None, "words") == ("more", "the topic's config")
+
+
 def test_off_in_the_file_wins_over_what_is_set_on_the_topic() -> None:
     assert configured(rule("orders", None, "off"), orders="stub").of("orders", NO_ID) is None
 
@@ -95,7 +110,7 @@ def test_a_change_on_the_topic_is_seen_at_once() -> None:
     made = Rules(
         PolicyCatalog({"stub": PolicySettings("support.policies:Stub")}),
         (),
-        lambda topic, topic_id: texts.get(topic),
+        lambda topic, topic_id: TopicPolicy(texts.get(topic)),
     )
     assert made.of("orders", NO_ID) is None
     texts["orders"] = "stub"

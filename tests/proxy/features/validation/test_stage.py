@@ -31,6 +31,7 @@ from support.produce_requests import (
     without_id,
 )
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import MIN_VIEW_BYTES
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Records
@@ -223,6 +224,24 @@ def test_a_policy_that_fails_refuses_the_batch_with_a_server_error() -> None:
         "the policy stub failed",
     )
     assert partition.record_errors == ()
+
+
+def test_a_policy_that_cannot_decide_now_gets_the_batch_sent_again() -> None:
+    validation = validating()
+    _, step = validation.validated(9, {"orders": {0: batch("away")}})
+    assert isinstance(step, Respond)
+    (partition,) = read(9, step.frame).responses[0].partition_responses
+    assert (partition.error_code, without_id(partition.error_message)) == (
+        ErrorCode.REQUEST_TIMED_OUT,
+        "the policy stub cannot decide now: the registry is away",
+    )
+    (rejected,) = validation.stats.recent.newest()
+    assert (rejected.reason, rejected.message) == (
+        "unavailable",
+        "the policy cannot decide now: the registry is away",
+    )
+    accepting, same = validating(fail_open=True), produce_request(9, {"orders": {0: batch("away")}})
+    assert accepting.exchange(9).request(same) is same
 
 
 def test_a_policy_that_fails_open_accepts_the_records() -> None:

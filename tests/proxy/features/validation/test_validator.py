@@ -17,6 +17,7 @@ from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, batch, prod
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
+from kafka_sidecar.proxy.features.feature import TopicPolicy
 from kafka_sidecar.proxy.features.validation import validator as validator_module
 from kafka_sidecar.proxy.features.validation.stage import TopicConfigsKnown
 from kafka_sidecar.proxy.features.validation.validator import Validator
@@ -81,9 +82,9 @@ class Kept:
             await asyncio.Event().wait()
         self.ready = True
 
-    def policy_of(self, topic: str, topic_id: bytes | None = None) -> str | None:
+    def policy_of(self, topic: str, topic_id: bytes | None = None) -> TopicPolicy:
         self.ids.append(topic_id)
-        return self.texts.get(topic)
+        return TopicPolicy(self.texts.get(topic))
 
 
 async def test_nothing_passes_before_the_configs_of_topics_are_known() -> None:

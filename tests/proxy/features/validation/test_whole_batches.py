@@ -20,6 +20,7 @@ from support.produce_requests import (
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
+from kafka_sidecar.proxy.features.feature import TopicPolicy
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.relay.exchange import Respond
 
@@ -56,9 +57,9 @@ def test_a_batch_that_is_rejected_as_a_whole_has_no_record_errors(version: int) 
 def test_the_policy_that_is_set_on_a_topic_is_looked_up_by_the_id_that_the_client_gives(version: int) -> None:
     asked: list[tuple[str, bytes]] = []
 
-    def topic_config(topic: str, given: bytes) -> str | None:
+    def topic_config(topic: str, given: bytes) -> TopicPolicy:
         asked.append((topic, given))
-        return "stub"
+        return TopicPolicy("stub")
 
     validation = validating()
     stub = PolicyCatalog({"stub": PolicySettings("support.policies:Stub")})

@@ -14,6 +14,7 @@ from support.in_process import config, connected, port_of
 from support.topic_configs import Cluster
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.features.feature import TopicPolicy
 from kafka_sidecar.proxy.server.admin import pages as pages_module
 from kafka_sidecar.proxy.server.admin.page import json_page
 from kafka_sidecar.proxy.server.admin.pages import Admin
@@ -154,7 +155,9 @@ async def test_a_policy_that_is_set_on_the_topic_itself_is_named_as_its_source()
     cluster = Cluster()
     async with pages("127.0.0.1:1", **SETTINGS) as (server, port), cluster.sidecar():
         assert server.features.validator is not None
-        server.features.validator.rules._topic_config = lambda topic, topic_id: "nonsense" if topic == "bad" else "json"
+        server.features.validator.rules._topic_config = lambda topic, topic_id: TopicPolicy(
+            "nonsense" if topic == "bad" else "json"
+        )
         found = await get_json(port, "/topics/orders")
         assert (found["validation"]["source"], found["validation"]["mode"]) == ("the topic's config", "shadow")
         assert "invalid on this sidecar" in (await get_json(port, "/topics/bad"))["validation"]["why"]
