@@ -18,6 +18,10 @@ class StoppedError(BaseException):
     """The result is no longer needed. Not an Exception: plug-ins must not catch it by accident."""
 
 
+class ThreadRequiredError(Exception):
+    """What was asked would hold up the event loop, and is to be asked again in a thread."""
+
+
 class Stop:
     """Once ``is_set`` is true, loops end at their next checkpoint with `StoppedError`. Threads may share it."""
 

@@ -15,7 +15,7 @@ from functools import lru_cache, reduce
 from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from kafka_sidecar.codec.checkpoint import StoppedError
+from kafka_sidecar.codec.checkpoint import StoppedError, ThreadRequiredError
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.pace import Pace, are_ours
@@ -187,6 +187,7 @@ class PolicyFailedError(Exception):
 NOT_FAILURES = (
     CodecError,
     StoppedError,
+    ThreadRequiredError,
     ResolveRequired,
     PolicyFailedError,
     KeyboardInterrupt,
@@ -255,6 +256,7 @@ class Plan:
         Raises:
             ResolveRequired: a policy raised `Unresolved`.
             PolicyFailedError: a policy failed, and fails closed.
+            ThreadRequiredError: a policy must not be called by the event loop for these records.
             CodecError: the batch is corrupt, or larger than the limit.
         """
         rejections: dict[int, Rejection] = {}

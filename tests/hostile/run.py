@@ -30,6 +30,8 @@ from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.honest import Waits
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
+from hostile.schemas import SCHEMAS, configured
+from hostile.schemas import TOPICS as SCHEMA_TOPICS
 from hostile.segments import SEGMENTS
 from hostile.sessions import SESSIONS
 from hostile.unknown import UNKNOWN
@@ -44,13 +46,13 @@ HEADINGS = (
     "attack", "loop ms", "RSS MB: before", "at most", "10 s after", "descriptors", "log KB",
     "p99 ms, honest: produce", "consume", "2 MB batch",
 )  # fmt: skip
-TOPICS = ("honest", "large", "orders", "celled")
+TOPICS = ("honest", "large", "orders", "celled", *SCHEMA_TOPICS)
 CONFIG = """
 policies:
   small-numbers: {type: cel, expression: "value != null"}
-topics:
+%stopics:
   - {name: celled, policy: small-numbers}
-  - {name: "*", policy: json}
+%s  - {name: "*", policy: json}
 interceptors:
   - {type: add_header, topics: [honest, orders], headers: {tenant: acme}}
   - {type: mask_fields, topics: [honest, orders], fields: [$.card]}
@@ -93,7 +95,7 @@ class Row:
 def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
     """Start a sidecar, let the honest clients run alone for a while, then attack it."""
     config, log = folder / "sidecar.yaml", folder / "sidecar.log"
-    config.write_text(CONFIG + LISTENERS[attack.security](folder) + attack.more)
+    config.write_text(configuration(attack, folder))
     log.unlink(missing_ok=True)
     run = attack.prepare()
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)], program) as sidecar:
@@ -104,6 +106,11 @@ def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path,
         time.sleep(WARM_S + ALONE_S)
         suffered = attack_with(run, sidecar, log, limit_s, cluster.direct)
         return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20)))
+
+
+def configuration(attack: Attack, folder: Path) -> str:
+    """Of the sidecar that is attacked."""
+    return CONFIG % configured(folder) + LISTENERS[attack.security](folder) + attack.more
 
 
 def tls_of_clients(folder: Path) -> str:
@@ -201,7 +208,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN):
+            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

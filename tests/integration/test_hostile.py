@@ -16,7 +16,8 @@ from harness.versions import NEWEST
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Security
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER
-from hostile.run import CONFIG, LISTENERS, create_topics, place_of
+from hostile.run import configuration, create_topics, place_of
+from hostile.schemas import SCHEMAS
 from hostile.segments import SEGMENTS
 from hostile.sessions import SESSIONS
 from hostile.unknown import UNKNOWN
@@ -38,17 +39,18 @@ SHORT = tuple(attack for attack in LOGINS if attack.name.startswith(("31", "35",
 SHORT_SEGMENTS = tuple(attack for attack in SEGMENTS if attack.name.startswith(("52", "57", "58")))
 SHORT_SESSIONS = tuple(attack for attack in SESSIONS if attack.name.startswith(("61", "65")))
 SHORT_APIS = tuple(attack for attack in APIS if attack.name.startswith(("44", "49")))
+SHORT_SCHEMAS = SCHEMAS[:1]
 SHORT_UNKNOWN = tuple(attack for attack in UNKNOWN if attack.name.startswith(("66", "67")))
 LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS),
         *(one for one in SEGMENTS if one not in SHORT_SEGMENTS),
         *(one for one in SESSIONS if one not in SHORT_SESSIONS),
-         *(one for one in UNKNOWN if one not in SHORT_UNKNOWN))  # fmt: skip
+        *(one for one in UNKNOWN if one not in SHORT_UNKNOWN), *SCHEMAS[1:])  # fmt: skip
 # Each third attack of the table with every change, all of them where there is time.
-QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS, *SHORT_UNKNOWN)
+QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS, *SHORT_UNKNOWN, *SHORT_SCHEMAS)
 ROWS = (
     *(
         pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow)
-        for one in (*ATTACKS, *SHORT, *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS, *SHORT_UNKNOWN)
+        for one in (*ATTACKS, *SHORT, *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS, *SHORT_UNKNOWN, *SHORT_SCHEMAS)
     ),
     *(pytest.param(one, marks=pytest.mark.matrix) for one in LONG),
 )
@@ -72,7 +74,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.mark.parametrize("attack", ROWS, ids=lambda attack: attack.name.split(":")[0] + attack.name[-30:])
 def test_an_attack_is_bounded_and_honest_clients_are_served(attack: Attack, cluster: Cluster, tmp_path: Path) -> None:
     config, log = tmp_path / "sidecar.yaml", tmp_path / "sidecar.log"
-    config.write_text(CONFIG + LISTENERS[attack.security](tmp_path) + attack.more)
+    config.write_text(configuration(attack, tmp_path))
     run = attack.prepare()
     with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)]) as sidecar:
         client: dict[str, Any] = {"bootstrap.servers": sidecar.bootstrap, **CLIENTS[attack.security]}

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.checkpoint import ThreadRequiredError
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.errors import CodecError, bare
 from kafka_sidecar.codec.records import Batch, BatchHeader, BatchTooLargeError
@@ -231,13 +232,16 @@ class TopicValidation(TopicRun):
     def _ask(
         self, partition: PartitionRecords, topic: TopicMetadata, limit: int, given_up: GivenUp = NO_FAILED_KEYS
     ) -> Verdict | ResolveRequired | None:
-        """What the policies say; None where the batch holds more than ``limit`` bytes and may hold more."""
+        """What the policies say; None where they have to be asked in a thread: a batch holds more than ``limit`` bytes
+        and may hold more, or a policy says so."""
         try:
             return self._plan.validate(topic, partition, limit, given_up)
         except PolicyFailedError as error:
             return error
         except ResolveRequired as error:
             return bare(error)
+        except ThreadRequiredError:
+            return None
         except CodecError as error:
             too_large = isinstance(bare(error), BatchTooLargeError)
             if too_large and limit != self._run.terms.limit:

@@ -28,6 +28,7 @@ topics:
   - {name: "open*", policy: null}
   - {name: "off*", policy: small, mode: "off"}
 """
+LIMITS_CLASS = "kafka_sidecar.policies.builtin.limits:Limits"
 HEADER_CLASS = "kafka_sidecar.policies.builtin.require_header:RequireHeader"
 GOOD = '{"value": "1", "headers": {"trace-id": "x"}}'
 NO_HEADER = '{"value": "1"}'
@@ -162,8 +163,7 @@ def test_the_policies_of_a_topic_are_explained(config: str) -> None:
         "orders: small, require_header:trace-id",
         f"  from topics: orders in {config}",
         "  mode enforce for 50 % of the batches, shadow for the others",
-        "  1. small: kafka_sidecar.policies.builtin.limits:Limits; reads sizes and timestamps; fails open; "
-        'settings {"max_value_bytes": 10}',
+        f'  1. small: {LIMITS_CLASS}; reads sizes and timestamps; fails open; settings {{"max_value_bytes": 10}}',
         f"  2. require_header with 'trace-id': {HEADER_CLASS}; reads headers; fails closed",
     ]
 

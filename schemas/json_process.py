@@ -1,0 +1,149 @@
+"""JSON Schemas in a process of their own, for what would hold up all others.
+
+The library keeps the interpreter's lock while it compiles a schema or validates a value: a thread does not help. So a
+large value, and a schema that is not trusted, go to another process, which is ended where it takes too long or too much
+memory. It is started when it is needed, and ends with this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import resource
+import select
+import subprocess
+import sys
+import time
+from collections import OrderedDict
+from threading import Lock
+from typing import IO, Any
+
+from kafka_sidecar.codec.checkpoint import ThreadRequiredError, checkpoint
+
+LIMIT_S = 5.0  # of one schema, or one value
+LOOK_S = 0.02  # between two looks at whether the result is still wanted
+MAX_MEMORY = 1 << 30  # bytes of addresses
+MAX_SCHEMAS = 256  # that the process keeps
+Source = tuple[str, tuple[tuple[str, str], ...], bool]  # text, documents by name, whether formats are asserted
+
+
+class TookTooLongError(Exception):
+    """The process was ended: it took longer than `LIMIT_S`, or more memory than it has."""
+
+
+class SchemaProcess:
+    """The process, for one caller at a time."""
+
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._turn = Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def compile(self, source: Source) -> float:
+        """The seconds that it takes. Raises TookTooLongError; ValueError: it is not a schema."""
+        found = self._ask(("compile", source))
+        if isinstance(found, ValueError):
+            raise found
+        return float(found)
+
+    def find_fault(self, source: Source, text: bytes) -> Any:
+        """As `JsonSchema.fault_of` of a text that is well-formed JSON, of a depth that was checked."""
+        return self._ask(("find", source, text))
+
+    def close(self) -> None:
+        with self._turn:
+            self._end()
+
+    def _ask(self, question: object) -> Any:
+        """The answer of the process.
+
+        Raises:
+            ThreadRequiredError: this is the thread of the event loop, which must not wait.
+            TookTooLongError: it has not answered in time.
+        """
+        if asyncio._get_running_loop() is not None:
+            raise ThreadRequiredError
+        while not self._turn.acquire(timeout=LOOK_S):
+            checkpoint()
+        try:
+            return self._exchange(question)
+        except BaseException:
+            self._end()
+            raise
+        finally:
+            self._turn.release()
+
+    def _exchange(self, question: object) -> Any:
+        if self._child is None or self._child.poll() is not None:
+            self._end()
+            self._child = _start()
+        requests, answers = self._child.stdin, self._child.stdout
+        assert requests is not None
+        assert answers is not None
+        deadline = time.monotonic() + self._limit_s
+        readable = select.poll()
+        readable.register(answers, select.POLLIN)
+        try:
+            pickle.dump(question, requests)
+            requests.flush()
+            while not readable.poll(LOOK_S * 1000):
+                checkpoint()
+                if time.monotonic() > deadline:
+                    raise TookTooLongError(f"more than {self._limit_s:g} s")
+            return pickle.load(answers)  # noqa: S301 - of our own process
+        except (OSError, EOFError, pickle.UnpicklingError):
+            raise TookTooLongError("more memory than there is for it") from None
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.communicate()  # closes the pipes
+            self._child = None
+
+
+def _start() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the sidecar, which drains
+    )  # fmt: skip
+
+
+SHARED = SchemaProcess()
+
+
+def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer until the requests end."""
+    from kafka_sidecar.schemas.json_schema import JsonSchema
+
+    schemas: OrderedDict[Source, JsonSchema] = OrderedDict()
+
+    def schema_of(source: Source) -> JsonSchema:
+        if source not in schemas:
+            text, documents, formats = source
+            schemas[source] = JsonSchema(text, dict(documents), formats)
+            while len(schemas) > MAX_SCHEMAS:
+                schemas.popitem(last=False)
+        schemas.move_to_end(source)
+        return schemas[source]
+
+    while True:
+        try:
+            kind, source, *more = pickle.load(requests)  # noqa: S301 - of the process that started this one
+        except EOFError:
+            return
+        answer: Any
+        try:
+            began = time.monotonic()
+            schema = schema_of(source)
+            answer = time.monotonic() - began if kind == "compile" else schema.find_fault_here(*more)
+        except ValueError as error:
+            answer = ValueError(str(error))
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    os.nice(5)  # the sidecar's own work goes first
+    serve(sys.stdin.buffer, sys.stdout.buffer)
