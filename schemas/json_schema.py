@@ -113,10 +113,11 @@ class JsonSchema:
         return self.title
 
     def decode(self, data: bytes, start: int, end: int, max_depth: int, framed: bool = False) -> Any:
-        value, fault = self._checked(data[start:end], max_depth)
+        text = data[start:end]
+        fault = self.fault_of(text, max_depth)
         if fault is not None:
             raise NotOfSchemaError(str(fault))
-        return value
+        return orjson.loads(text)
 
     def replace_fields(
         self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
@@ -131,21 +132,17 @@ class JsonSchema:
 
     def fault_of(self, text: bytes, max_depth: int = MAX_DEPTH) -> JsonSchemaFault | None:
         """Why a text is not JSON, or does not conform; None if it does."""
-        return self._checked(text, max_depth)[1]
-
-    def _checked(self, text: bytes, max_depth: int) -> tuple[Any, JsonSchemaFault | None]:
-        """The value, if there is no fault."""
         syntax = find_fault(text, 0, len(text), max_depth)
         if syntax is not None:
-            return None, JsonSchemaFault("$", f"not JSON, {syntax}")
+            return JsonSchemaFault("$", f"not JSON, {syntax}")
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:  # a number that no parser represents
-            return None, JsonSchemaFault("$", "not JSON that can be read")
+            return JsonSchemaFault("$", "not JSON that can be read")
         if self._validator.is_valid(value):
-            return value, None
+            return None
         error = next(iter(self._validator.iter_errors(value)))
-        return None, JsonSchemaFault(self._path(error.instance_path), _rule(error))
+        return JsonSchemaFault(self._path(error.instance_path), _rule(error))
 
     def _path(self, parts: list[str | int]) -> str:
         path = "$"
