@@ -13,7 +13,7 @@ import io
 import json
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -23,6 +23,8 @@ from uuid import UUID
 import fastavro
 import orjson
 from crc32c import crc32c
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message_factory import GetMessageClass
 from json_values import WORDS, order
 from records import ATTRIBUTES_AT, LIMIT, RECORDS_AT, ROUND_S, cpu_ns, verdict
 from rig.report import Row, table
@@ -37,12 +39,13 @@ from kafka_sidecar.proxy.runtime.program import configure_allocator
 from kafka_sidecar.schemas.avro.schema import AvroSchema
 from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.json_schema import JsonSchema
+from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
 from kafka_sidecar.schemas.registry import Answer, Question, Registry, SchemaOf, VersionsOf
 
 TOPIC = TopicMetadata("orders", 0, bytes(16), "")
 COUNT, SIZE = 1000, 1000  # records, and bytes of each
 GUID = UUID(int=7)
-AVRO_ID, JSON_ID = 7, 8
+AVRO_ID, JSON_ID, PROTOBUF_ID = 7, 8, 9
 TEXT: dict[str, Any] = {"type": "string", "maxLength": 40}
 LINE = {
     "type": "object",
@@ -76,6 +79,13 @@ AVRO = {
             {"name": "paid", "type": "boolean"}]}}},
         {"name": "note", "type": "string"}],
 }  # fmt: skip
+
+PROTOBUF = """syntax = "proto3";
+message Orders { repeated Order orders = 1; string note = 2; }
+message Order { string id = 1; int64 at = 2; User user = 3; repeated Line lines = 4; bool paid = 5; }
+message User { int32 id = 1; string city = 2; }
+message Line { string sku = 1; int32 n = 2; double price = 3; }
+"""
 
 
 class KnownRegistry(Registry):
@@ -118,12 +128,16 @@ def cases(folder: Path) -> Iterator[Case]:
     data = [_written(parsed, {**one, "note": _filled(parsed, one, chance)}) for one in objects]
     (folder / "orders.avsc").write_text(json.dumps(AVRO))
     (folder / "orders.json").write_text(json.dumps(JSON))
+    (folder / "orders.proto").write_text(PROTOBUF)
     in_header = SchemaId("guid", str(GUID))
-    avro_id, json_id = SchemaId("id", AVRO_ID), SchemaId("id", JSON_ID)
+    avro_id, json_id, protobuf_id = (SchemaId("id", number) for number in (AVRO_ID, JSON_ID, PROTOBUF_ID))
     avro, text = AvroSchema.parse(json.dumps(AVRO)), JsonSchema(json.dumps(JSON))
     subjects = frozenset({("orders-value", 1)})
     answers: dict[Question, Answer] = {SchemaOf(avro_id): avro, SchemaOf(in_header): avro, SchemaOf(json_id): text}
-    answers |= {VersionsOf(one): subjects for one in (avro_id, in_header, json_id)}
+    protobuf = ProtobufSchema.parse(PROTOBUF)
+    messages = list(_messages(protobuf, objects, chance))
+    answers[SchemaOf(protobuf_id)] = protobuf
+    answers |= {VersionsOf(one): subjects for one in (avro_id, in_header, json_id, protobuf_id)}
     registry = KnownRegistry(answers)
 
     def settings(**more: Any) -> FileSettings:
@@ -144,12 +158,27 @@ def cases(folder: Path) -> Iterator[Case]:
 
     yield Case("schema: conforms, Avro", framed, "schema", settings(registry="main"))
     yield Case("avro", data, "avro", settings(file="orders.avsc"), other=read_avro, other_name="fastavro")
+    framed_messages = [b"\0" + PROTOBUF_ID.to_bytes(4) + b"\0" + one for one in messages]
+    yield Case("schema: conforms, Protobuf", framed_messages, "schema", settings(registry="main"))
+    read_message = GetMessageClass(protobuf.descriptor).FromString
+    yield Case(
+        "protobuf", messages, "protobuf", settings(file="orders.proto"), other=read_message, other_name="protobuf (upb)"
+    )
     framed_texts = [b"\0" + JSON_ID.to_bytes(4) + one for one in texts]
     yield Case("schema: conforms, JSON Schema", framed_texts, "schema", settings(registry="main"), ns=6000)
     yield Case(
         "json_schema", texts, "json_schema", settings(file="orders.json"), ns=6000, other=orjson.loads,
         other_name="orjson.loads",
     )  # fmt: skip
+
+
+def _messages(schema: ProtobufSchema, objects: Sequence[Mapping[str, Any]], chance: random.Random) -> Iterator[bytes]:
+    kind = GetMessageClass(schema.descriptor)
+    for one in objects:
+        message = ParseDict({**one, "note": ""}, kind())
+        room = max(0, SIZE - message.ByteSize())
+        message.note = " ".join(chance.choices(WORDS, k=room))[:room]
+        yield message.SerializeToString()
 
 
 def _written(parsed: Any, value: Any) -> bytes:

@@ -39,6 +39,7 @@ MODULES = (
     "kafka_sidecar.proxy.relay.watch",
     "kafka_sidecar.schemas.avro.walk",
     "kafka_sidecar.schemas.ids",
+    "kafka_sidecar.schemas.protobuf.walk",
 )
 
 

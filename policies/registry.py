@@ -18,6 +18,7 @@ POLICIES = Kind(
         "json_schema": "kafka_sidecar.policies.builtin.json_schema:JsonSchemaPolicy",
         "key": "kafka_sidecar.policies.builtin.key:Key",
         "limits": "kafka_sidecar.policies.builtin.limits:Limits",
+        "protobuf": "kafka_sidecar.policies.builtin.protobuf:Protobuf",
         "require_header": "kafka_sidecar.policies.builtin.require_header:RequireHeader",
         "schema": "kafka_sidecar.policies.builtin.schema:SchemaPolicy",
         "timestamp": "kafka_sidecar.policies.builtin.timestamp:Timestamp",

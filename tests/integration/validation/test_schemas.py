@@ -20,15 +20,24 @@ PREFIX = b"\0\0\0\0\7"
 RULES = """policies:
   order: {type: avro, file: order.avsc, prefix: confluent}
   payment: {type: json_schema, file: payment.json}
+  refund: {type: protobuf, file: refund.proto, prefix: confluent, message: Refund, unknown_fields: reject}
 topics:
   - {name: order*, policy: order}
   - {name: payment*, policy: payment}
+  - {name: refund*, policy: refund}
 large_messages:
-  topics: [{name: orders-large}]
+  topics: [{name: orders-large}, {name: refunds-large}]
 interceptors:
   - {type: mask_fields, topics: ["payment*"], fields: ["$.card"]}
 """
 PAYMENT = {"type": "object", "properties": {"amount": {"type": "number", "minimum": 0}}, "required": ["amount"]}
+
+# A type that message indexes name (the second one), and a value with a number and a text.
+REFUND = """syntax = "proto3"; package shop;
+message Order { int64 id = 1; }
+message Refund { int64 id = 1; string why = 2; }
+"""
+REFUNDED = PREFIX + b"\2\2\x08\7\x12\4late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,7 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Schemas]:
     folder = tmp_path_factory.mktemp("schemas")
     (folder / "order.avsc").write_text(json.dumps(ORDER))
     (folder / "payment.json").write_text(json.dumps(PAYMENT))
+    (folder / "refund.proto").write_text(REFUND)
     with started(folder, RULES) as (cluster, sidecar):
         yield Schemas(cluster, sidecar, folder)
 
@@ -73,6 +83,27 @@ def test_values_of_the_schema_are_stored_byte_for_byte_and_others_are_rejected(s
     assert schemas.stored(topic) == [good, None]
     lines = [line for line in schemas.lines() if line["message"] == "records rejected" and line["topic"] == topic]
     assert {line["reason"] for line in lines} == {"not_of_schema", "no_schema_id"}
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+def test_messages_are_stored_byte_for_byte_and_others_are_rejected_with_path_and_rule(
+    schemas: Schemas, codec: str
+) -> None:
+    topic = schemas.topic(f"refunds-{codec}")
+    assert schemas.send(topic, REFUNDED, None, codec=codec) is None
+    for wrong, rule in [
+        (REFUNDED[:-1], "$.why: ends too early at byte 9"),
+        (REFUNDED[:-1] + b"\xff", "$.why: text that is not UTF-8 at byte 9"),
+        (REFUNDED + b"\x18\1", "$: a field that the schema does not have at byte 10"),
+        (PREFIX + b"\0\x08\7", "$: another message than shop.Refund at byte 0"),
+        (PREFIX + b"\2\4\x08\7", "$: message indexes that the schema does not have at byte 0"),
+    ]:
+        error = schemas.send(topic, REFUNDED, wrong, codec=codec)
+        assert error is not None
+        assert error.code() == KafkaError.INVALID_RECORD
+        lines = [line for line in schemas.lines() if line["message"] == "records rejected" and line["topic"] == topic]
+        assert rule in json.dumps(lines[-1])
+    assert schemas.stored(topic) == [REFUNDED, None]
 
 
 def test_a_rejection_says_path_and_rule(schemas: Schemas) -> None:
@@ -96,6 +127,15 @@ def test_a_large_value_is_validated_whole(schemas: Schemas) -> None:
     topic = schemas.topic("orders-large")
     large = PREFIX + written(ORDER, {**VALUE, "notes": {"k": "x" * 5_000_000}})
     assert schemas.send(topic, large[:-1], codec="none") is not None
+    assert schemas.send(topic, large, codec="none") is None
+    assert schemas.read(topic) == [large]
+
+
+def test_a_large_message_of_protobuf_is_validated_whole(schemas: Schemas) -> None:
+    topic = schemas.topic("refunds-large")
+    large = PREFIX + b"\2\2\x12\x80\x96\xb1\x02" + b"x" * 5_000_000
+    assert schemas.send(topic, large[:-1], codec="none") is not None
+    assert schemas.send(topic, large[:-1] + b"\xff", codec="none") is not None
     assert schemas.send(topic, large, codec="none") is None
     assert schemas.read(topic) == [large]
 

@@ -200,6 +200,9 @@ def test_an_invalid_configuration_is_one_line_and_exit_code_2(tmp_path: Path) ->
     [
         ("orders-avro", '{"value_base64": "AgZhbm4A"}', "1: accepted"),
         ("orders-avro", '{"value_base64": "AgZhbm4G"}', "$.cents: a branch that the union does not have at byte 6"),
+        ("orders-protobuf", '{"value_base64": "CAESA2FubhgH"}', "1: accepted"),
+        ("orders-protobuf", '{"value_base64": "CAESA2H/bg=="}', "$.customer: text that is not UTF-8 at byte 4"),
+        ("orders-protobuf", '{"value_base64": "CAEgAQ=="}', "$: a field that the schema does not have at byte 2"),
         ("payments", '{"value": {"id": 1, "amount": 0, "currency": "CHF"}}', "$.amount: exclusiveMinimum 0"),
         ("payments", '{"value": {"id": 1, "amount": 2, "currency": "BTC"}}', "$.currency: enum"),
     ],

@@ -1,0 +1,1 @@
+"""Protobuf: schemas as text or descriptors, and values in the wire format."""

@@ -1,0 +1,195 @@
+"""Masked fields of messages: of the same type, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf.message_factory import GetMessageClass
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.examples import for_each
+from support.protobuf_values import files, message_class, values
+
+from kafka_sidecar.schemas.protobuf.masks import UnmaskableError
+from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
+
+SCHEMA = ProtobufSchema.parse("""syntax = "proto2";
+package shop;
+import "google/protobuf/wrappers.proto"; import "google/protobuf/timestamp.proto";
+message Order {
+  optional string card = 1; repeated Item items = 2; map<string, string> notes = 3;
+  optional google.protobuf.StringValue name = 4;
+  repeated int32 ns = 5 [packed = true]; optional group Login = 6 { optional string pin = 1; } optional Item item = 7;
+  map<int32, Item> by = 8; optional State state = 9; repeated string tags = 10; optional double price = 11;
+  optional sint64 delta = 12; optional fixed32 code = 13; optional bool paid = 14; optional bytes digest = 15;
+  optional google.protobuf.Timestamp at = 16; map<bool, int64> flags = 17;
+}
+message Item { optional string sku = 1; optional int64 count = 2; optional Item item = 3; required bool is_new = 4; }
+message Refund { optional string card = 1; }
+enum State { NEW = 1; SENT = 2; }
+""")
+Order = GetMessageClass(SCHEMA.descriptor)
+
+
+def order() -> Any:
+    message = Order(
+        card="4111222233334444", ns=[1, 200, 3], state=2, tags=["x", "y"], price=1.5, delta=-3, code=7, paid=True
+    )
+    message.digest = b"\xff\xfe"
+    message.notes["a"], message.name.value, message.login.pin = "1", "w", "p"
+    message.by[3].sku, message.by[3].is_new = "q", True
+    message.flags[True] = 5
+    message.item.sku, message.item.is_new, message.at.seconds = "s", True, 5
+    for number in range(2):
+        message.items.add(sku=f"sku{number}", count=number, is_new=True)
+    return message
+
+
+def masked(*paths: str, mask: str | None = "***", keep_last: int = 0, data: bytes | None = None) -> Any:
+    data = order().SerializeToString() if data is None else data
+    new = SCHEMA.replace_fields(b"12" + data + b"3", 2, 2 + len(data), paths, mask, keep_last)
+    assert SCHEMA.find_fault(new, 0, len(new)) is None
+    return Order.FromString(new)
+
+
+def changed(change: Any) -> Any:
+    message = order()
+    change(message)
+    return message
+
+
+def _set(message: Any, path: str, value: Any) -> Any:
+    *names, last = path.split(".")
+    for name in names:
+        message = message[int(name)] if name.isdigit() else getattr(message, name)
+    setattr(message, last, value)
+
+
+MASKED: list[tuple[str, str | None, int, Any]] = [
+    ("$.card", "***", 0, lambda m: _set(m, "card", "***")),
+    ("$.card", "x" * 300, 0, lambda m: _set(m, "card", "x" * 300)),
+    ("$.card", None, 0, lambda m: _set(m, "card", "")),
+    ("$.card", "***", 4, lambda m: _set(m, "card", "***4444")),
+    ("$.item.sku", "***", 4, lambda m: _set(m, "item.sku", "***")),
+    ("$.items[*].sku", "-" * 200, 0, lambda m: (_set(m, "items.0.sku", "-" * 200), _set(m, "items.1.sku", "-" * 200))),
+    ("$.items[1].sku", "-", 0, lambda m: _set(m, "items.1.sku", "-")),
+    ("$.items[1].*", "1", 0, None),
+    ("$.notes.a", "-", 0, lambda m: m.notes.update({"a": "-"})),
+    ("$.notes[*]", "-", 0, lambda m: m.notes.update({"a": "-"})),
+    ("$.notes", "-", 0, lambda m: m.notes.update({"a": "-"})),
+    ("$.notes.b", "-", 0, lambda m: None),
+    ("$.flags['true']", "9", 0, lambda m: m.flags.update({True: 9})),
+    ("$.by['3'].sku", "-", 0, lambda m: _set(m.by[3], "sku", "-")),
+    ("$.name", "-", 0, lambda m: _set(m, "name.value", "-")),
+    ("$.login.pin", "-", 0, lambda m: _set(m, "login.pin", "-")),
+    ("$.tags", "-", 0, lambda m: m.tags.__setitem__(slice(None), ["-", "-"])),
+    ("$.tags[0]", "-", 0, lambda m: m.tags.__setitem__(0, "-")),
+    ("$.ns[1]", "-5", 0, lambda m: m.ns.__setitem__(1, -5)),
+    ("$.ns", "0", 0, lambda m: m.ns.__setitem__(slice(None), [0, 0, 0])),
+    ("$.state", "NEW", 0, lambda m: _set(m, "state", 1)),
+    ("$.state", None, 0, lambda m: _set(m, "state", 1)),
+    ("$.price", "-2.5", 0, lambda m: _set(m, "price", -2.5)),
+    ("$.delta", "-1", 0, lambda m: _set(m, "delta", -1)),
+    ("$.delta", None, 0, lambda m: _set(m, "delta", 0)),
+    ("$.code", "1", 0, lambda m: _set(m, "code", 1)),
+    ("$.paid", "false", 0, lambda m: _set(m, "paid", False)),
+    ("$.digest", "***", 0, lambda m: _set(m, "digest", b"***")),
+    ("$.digest", "***", 1, lambda m: _set(m, "digest", b"***\xfe")),
+    ("$.at", None, 0, lambda m: _set(m, "at.seconds", 0)),
+    ("$..sku", "-", 0, lambda m: [_set(one, "sku", "-") for one in (*m.items, m.item, m.by[3])]),
+    ("$.nothing.at.all", "-", 0, lambda m: None),
+]
+
+
+@for_each(MASKED)
+def test_a_field_is_masked_in_its_own_type(example: tuple[str, str | None, int, Any]) -> None:
+    path, mask, keep_last, change = example
+    if change is None:
+        with pytest.raises(UnmaskableError):
+            masked(path, mask=mask, keep_last=keep_last)
+        return
+    new, expected = masked(path, mask=mask, keep_last=keep_last), changed(change)
+    if path == "$.at":
+        assert new.HasField("at")
+        assert new.at.seconds == 0
+    else:
+        assert new == expected
+
+
+def test_several_paths_are_masked_together() -> None:
+    new = masked("$.card", "$..sku", "$.login.pin", mask="-")
+    assert (new.card, new.item.sku, new.login.pin, new.by[3].sku) == ("-", "-", "-", "-")
+
+
+def test_what_is_not_named_keeps_its_bytes_and_unknown_fields_stay() -> None:
+    odd = b"\x0a\x84\x00card\xa0\x06\x81\x80\x00\x12\x05\x20\x01\xf8\x07"  # longer numbers than needed, unknown fields
+    odd += b"\x00\x0a\x04more\x3a\x07\x20\x01\x0a\x03sku\xa3\x06\x08\x01\xa4\x06"
+    new = SCHEMA.replace_fields(odd, 0, len(odd), ["$.card"], "-")
+    assert new == odd.replace(b"\x84\x00card", b"\x01-").replace(b"\x04more", b"\x01-")
+    inside = SCHEMA.replace_fields(odd, 0, len(odd), ["$.item.sku"], "--")
+    assert inside == odd.replace(b"\x3a\x07\x20\x01\x0a\x03sku", b"\x3a\x06\x20\x01\x0a\x02--")
+    assert SCHEMA.replace_fields(odd, 0, len(odd), ["$.name"], "-") == odd
+
+
+def test_message_indexes_stay_and_choose_the_type() -> None:
+    framed = b"\2\4\x0a\x04card"
+    assert SCHEMA.replace_fields(framed, 0, len(framed), ["$.card"], "-", framed=True) == b"\2\4\x0a\x01-"
+
+
+def test_bytes_that_are_no_message_and_paths_that_are_none_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^\$\.card: ends too early at byte 2$"):
+        SCHEMA.replace_fields(b"\x0a\x05", 0, 2, ["$.card"], "-")
+    for path in ("card", "$", "$.", "$.a[", "$.a[-1]"):
+        with pytest.raises(ValueError, match=r"write \$, then"):
+            SCHEMA.find_unmaskable([path], "-")
+
+
+UNMASKABLE: list[tuple[list[str], str | None, int, list[str]]] = [
+    (["$.card", "$..sku", "$.notes[*]", "$.name", "$.digest"], "***", 0, []),
+    (["$.card"], "***", 4, []),
+    (["$.price"], "***", 0, ["$.price: a field of the type double cannot be '***'"]),
+    (["$.price"], "1", 2, ["$.price: a field of the type double cannot be the last 2 characters"]),
+    (["$.ns[0]"], "3000000000", 0, ["$.ns[*]: a field of the type int32 cannot be '3000000000'"]),
+    (["$.code"], "-1", 0, ["$.code: a field of the type fixed32 cannot be '-1'"]),
+    (["$.state"], "LOST", 0, ["$.state: an enum shop.State cannot be 'LOST'"]),
+    (["$.paid"], "yes", 0, ["$.paid: a field of the type bool cannot be 'yes'"]),
+    (["$.at"], "***", 0, ["$.at: a google.protobuf.Timestamp cannot be '***'"]),
+    (["$.at", "$.price", "$.state"], None, 0, []),
+    (["$.item"], None, 0, ["$.item: a shop.Item cannot be null"]),
+    (["$.by[*]"], "-", 0, ["$.by{}: a shop.Item cannot be '-'"]),
+    (["$..count"], "-", 0, ["$.by{}.count", "$.item.count", "$.items[*].count"]),
+    (["$.nothing"], "-", 0, []),
+]
+
+
+@for_each(UNMASKABLE)
+def test_what_cannot_have_the_mask_is_said_in_advance(example: tuple[list[str], str | None, int, list[str]]) -> None:
+    paths, mask, keep_last, expected = example
+    found = SCHEMA.find_unmaskable(paths, mask, keep_last)
+    if paths == ["$..count"]:  # a type is looked at once for each state of the paths
+        assert found
+        assert all("a field of the type int64 cannot be '-'" in one for one in found)
+    else:
+        assert found == expected
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_what_is_not_said_in_advance_can_be_masked(data: st.DataObject) -> None:
+    file = data.draw(files())
+    kind, schema = message_class(file, "p.M0"), ProtobufSchema.from_descriptor(file.SerializeToString())
+    message = data.draw(values(kind))
+    if not message.IsInitialized():
+        return
+    whole = message.SerializeToString()
+    path = data.draw(st.sampled_from(["$..f0", "$.f0", "$.f1[*]", "$.f0.f1", "$.*", "$..f1.f0"]))
+    mask = data.draw(st.sampled_from(["***", "1", None]))
+    try:
+        new = schema.replace_fields(whole, 0, len(whole), [path], mask)
+    except UnmaskableError:
+        assert schema.find_unmaskable([path], mask)
+        return
+    assert schema.find_fault(new, 0, len(new)) is None
+    again = schema.replace_fields(new, 0, len(new), [path], mask)
+    assert again == new
