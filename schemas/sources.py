@@ -17,7 +17,7 @@ PREFIX_BYTES = 5  # of Confluent's serializers: a 0 and the id
 IN_HEADER = 1  # the place of an id
 MAX_FILES = 1000  # of a folder
 MAX_FILE_BYTES = 1 << 20
-Language = Literal["avro", "json_schema"]
+Language = Literal["avro", "json_schema", "protobuf"]
 FindHeader = Callable[[str], bytes | None]  # the value of the last header of that name
 
 
@@ -30,6 +30,8 @@ class SchemaSettings(Settings):
     """The file with the schema. Relative to the configuration file."""
     references: SettingsPath | None = None
     """A folder with the schemas that it refers to, in files with the same ending."""
+    message: str | None = None
+    """The type of a Protobuf file, by its name; else the first one."""
     registry: SettingsRegistry | None = None
     """A name of `schema_registries:`; each value has the id of its schema."""
 
@@ -41,6 +43,8 @@ class SchemaSettings(Settings):
             raise ValueError("write the language of the file" if self.file else "a registry says the language itself")
         if self.references is not None and self.file is None:
             raise ValueError("references are those of a file")
+        if self.message is not None and self.language != "protobuf":
+            raise ValueError("a message is one of a Protobuf file")
         return self
 
 
@@ -109,7 +113,7 @@ def open_source(settings: SchemaSettings, has_prefix: bool, of_key: bool = False
     references = {str(path.relative_to(str(folder))): text_of(path) for path in others}
     text = text_of(file)
     try:
-        schema = parse(text, references)
+        schema = parse(text, references, settings.message)
     except ValueError as error:
         raise ValueError(f"file: {file}: {error}") from error
     return _OfFile(schema, has_prefix, [file, *([folder] if folder is not None else []), *others])
@@ -173,22 +177,29 @@ def begins_with_id(value: bytes) -> bool:
     return len(value) >= PREFIX_BYTES and value[0] == 0
 
 
-def _avro(text: str, references: Mapping[str, str]) -> Schema:
+def _avro(text: str, references: Mapping[str, str], _: str | None) -> Schema:
     from kafka_sidecar.schemas.avro.schema import AvroSchema  # only what is configured is imported
 
     return AvroSchema.parse(text, references)
 
 
-def _json_schema(text: str, references: Mapping[str, str]) -> Schema:
+def _json_schema(text: str, references: Mapping[str, str], _: str | None) -> Schema:
     from kafka_sidecar.schemas.json_schema import JsonSchema
 
     return JsonSchema(text, references)
 
 
+def _protobuf(text: str, references: Mapping[str, str], message: str | None) -> Schema:
+    from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
+
+    return ProtobufSchema.parse(text, references, message)
+
+
 # The ending of the files, and the function that reads their texts.
-_LANGUAGES: Mapping[str, tuple[str, Callable[[str, Mapping[str, str]], Schema]]] = {
+_LANGUAGES: Mapping[str, tuple[str, Callable[[str, Mapping[str, str], str | None], Schema]]] = {
     "avro": (".avsc", _avro),
     "json_schema": (".json", _json_schema),
+    "protobuf": (".proto", _protobuf),
 }
 
 

@@ -24,6 +24,7 @@ from kafka_sidecar.schemas.avro.schema import AvroSchema
 from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.json_paths import JsonPaths
 from kafka_sidecar.schemas.json_schema import JsonSchema
+from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
 from kafka_sidecar.schemas.registry import SchemaOf
 
 Consumed = Callable[..., list[bytes | None]]
@@ -332,3 +333,29 @@ def test_while_the_registry_does_not_answer_records_are_withheld_and_none_is_los
     in_time = InTime(consumed, registry, fields=["$.id"], unreadable="drop")
     with pytest.raises(FailClosedError):
         in_time.of(PREFIX + GOOD)
+
+
+PROTO = """syntax = "proto3";
+message Refund { string note = 1; }
+message Order { string card = 1; int64 cents = 2; Refund refund = 3; }
+"""
+MESSAGE, HIDDEN = b"\x0a\x044111\x10\x07", b"\x0a\x03***\x10\x09"
+
+
+def test_fields_of_protobuf_messages_are_masked_by_their_own_type(tmp_path: Path, consumed: Consumed) -> None:
+    file = tmp_path / "order.proto"
+    file.write_text(PROTO)
+    schema = {"language": "protobuf", "file": str(file), "message": "Order"}
+    settings = {"fields": ["$.card", "$.cents"], "number": 9, "schema": schema, "prefix": "confluent"}
+    before = PREFIX + b"\2\2"
+    assert consumed(settings, before + MESSAGE, before + MESSAGE[:-1]) == [before + HIDDEN, b'"***"']
+    assert consumed({**settings, "prefix": "none"}, MESSAGE) == [HIDDEN]
+    with pytest.raises(ValueError, match=r"fields: \$.refund: a Refund cannot be masked"):
+        consumed({**settings, "fields": ["$.refund"]})
+
+
+def test_messages_of_a_registry_are_masked(consumed: Consumed) -> None:
+    registry = RegistryInMemory({SchemaOf(SchemaId("id", 7)): ProtobufSchema.parse(PROTO)}, cold=True)
+    before = PREFIX + b"\2\2"
+    in_time = InTime(consumed, registry, fields=["$.card", "$.cents"], number=9)
+    assert in_time.of(before + MESSAGE, PREFIX + b"\2\x08" + MESSAGE) == [before + HIDDEN, b'"***"']

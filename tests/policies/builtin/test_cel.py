@@ -23,6 +23,7 @@ from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, PolicyFailedError, ResolveRequired
 from kafka_sidecar.schemas.avro.schema import AvroSchema
 from kafka_sidecar.schemas.ids import SchemaId
+from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
 from kafka_sidecar.schemas.registry import SchemaOf
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
@@ -326,3 +327,43 @@ def test_a_wrong_schema_is_one_line(settings: dict[str, Any], message: str) -> N
 def test_the_files_of_schemas_are_watched(avro: dict[str, str]) -> None:
     settings = {"schema": avro, "expression": "value.amount > 0"}
     assert PolicyCatalog({"it": PolicySettings("cel", settings=settings)}).files() == {Path(avro["file"])}
+
+
+PROTO = """syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Refund { string note = 1; }
+message Order { string card = 1; int64 cents = 2; google.protobuf.Timestamp at = 3; repeated string tags = 4; }
+"""
+# card "4111", cents 7, at 5 s, tags "a"
+MESSAGE = b"\x0a\x044111\x10\x07\x1a\x02\x08\x05\x22\x01a"
+OF_MESSAGE = "value.cents == 7 && value.at == timestamp('1970-01-01T00:00:05Z') && value.tags == ['a']"
+
+
+def test_messages_of_protobuf_have_their_types(tmp_path: Path, refusals: Refusals) -> None:
+    file = tmp_path / "order.proto"
+    file.write_text(PROTO)
+    schema = {"language": "protobuf", "file": str(file), "message": "Order"}
+    settings = {"schema": schema, "expression": OF_MESSAGE}
+    found = refusals("cel", settings, {"value": MESSAGE}, {"value": b""}, {"value": MESSAGE[:-1]})
+    assert [(index, reason) for index, reason, _ in found] == [(1, "condition"), (2, "not_of_schema")]
+    framed = {**settings, "prefix": "confluent"}
+    assert refusals("cel", framed, {"value": b"\0\0\0\0\7\2\2" + MESSAGE}) == []
+
+
+def test_the_indexes_of_a_message_are_before_it_or_in_the_header(
+    batch: Callable[..., Any], orders: TopicMetadata
+) -> None:
+    guid = "01020304-0506-0708-090a-0b0c0d0e0f10"
+    schema = ProtobufSchema.parse(PROTO)
+    answers = {SchemaOf(SchemaId("id", 1)): schema, SchemaOf(SchemaId("guid", guid)): schema}
+    registry = RegistryInMemory(answers, cold=True)
+    settings = FileSettings({"schema": {"registry": "main"}, "expression": OF_MESSAGE}, Path(), {"main": registry})
+    plan = PolicyCatalog({"it": PolicySettings("cel", settings=settings)}).plan("it")
+    header = b"\x01" + bytes(range(1, 17))
+    records = [
+        {"value": b"\0\0\0\0\1\2\2" + MESSAGE},
+        {"value": MESSAGE, "headers": [("__value_schema_id", header + b"\2\2")]},
+        {"value": MESSAGE, "headers": [("__value_schema_id", header + b"\2\x08")]},
+    ]
+    assert asked(plan, orders, batch(*records)) == [(2, "unknown_schema")]
