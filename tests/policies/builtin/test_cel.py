@@ -24,7 +24,7 @@ from kafka_sidecar.policies.plans import Plan, PolicyFailedError, ResolveRequire
 from kafka_sidecar.schemas.avro.schema import AvroSchema
 from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
-from kafka_sidecar.schemas.registry import SchemaOf
+from kafka_sidecar.schemas.registry import Answer, Question, SchemaOf
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
 
@@ -356,7 +356,7 @@ def test_the_indexes_of_a_message_are_before_it_or_in_the_header(
 ) -> None:
     guid = "01020304-0506-0708-090a-0b0c0d0e0f10"
     schema = ProtobufSchema.parse(PROTO)
-    answers = {SchemaOf(SchemaId("id", 1)): schema, SchemaOf(SchemaId("guid", guid)): schema}
+    answers: dict[Question, Answer] = {SchemaOf(SchemaId("id", 1)): schema, SchemaOf(SchemaId("guid", guid)): schema}
     registry = RegistryInMemory(answers, cold=True)
     settings = FileSettings({"schema": {"registry": "main"}, "expression": OF_MESSAGE}, Path(), {"main": registry})
     plan = PolicyCatalog({"it": PolicySettings("cel", settings=settings)}).plan("it")
