@@ -238,16 +238,19 @@ def walk(  # noqa: C901 - one loop: C keeps it in registers
     while True:
         if at == limit:
             if group:
+                put(stack, level + 4, 0)
                 return _failed(_ENDS_EARLY, at)
             ends = True
         else:
             before = at
             at, bits = _tag(data, at, limit)
             if at < 0:
+                put(stack, level + 4, 0)  # no field is at fault
                 return at
             number, wire = bits >> 3, bits & 7
             ends = wire == 4
             if ends and (number != group or number == 0):
+                put(stack, level + 4, 0)
                 return _failed(_BAD_GROUP, before)
         if ends:
             if required and not flags & _IGNORE_REQUIRED and slot(stack, level + 5) != (one << required) - 1:
@@ -262,6 +265,7 @@ def walk(  # noqa: C901 - one loop: C keeps it in registers
             fields, count, required = word(program, node), word(program, node + 1), word(program, node + 2)
             continue
         if number == 0 or wire > 5:
+            put(stack, level + 4, 0)
             return _failed(_BAD_TAG, before)
         kind = target = -1
         # Fields come in the order of their numbers, and repeated ones several times: mostly it is this one or the next.
