@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
-from uuid import UUID
 
 from pydantic import model_validator
 
 from kafka_sidecar.plugins.settings import Settings, SettingsPath
-from kafka_sidecar.schemas.ids import SchemaId
+from kafka_sidecar.schemas.ids import FORMS, PREFIX, Reader, SchemaId
 from kafka_sidecar.schemas.language import Schema
 from kafka_sidecar.schemas.registry import Registry, SchemaOf, SettingsRegistry
 
-PREFIX = 5  # bytes of Confluent's serializers: a 0 and the id
+PREFIX_BYTES = 5  # of Confluent's serializers: a 0 and the id
+IN_HEADER = 1  # the place of an id
 MAX_FILES = 1000  # of a folder
 MAX_FILE_BYTES = 1 << 20
-Language = Literal["avro", "json_schema"]
+Language = Literal["avro", "json_schema", "protobuf"]
 FindHeader = Callable[[str], bytes | None]  # the value of the last header of that name
 
 
@@ -30,6 +30,8 @@ class SchemaSettings(Settings):
     """The file with the schema. Relative to the configuration file."""
     references: SettingsPath | None = None
     """A folder with the schemas that it refers to, in files with the same ending."""
+    message: str | None = None
+    """The type of a Protobuf file, by its name; else the first one."""
     registry: SettingsRegistry | None = None
     """A name of `schema_registries:`; each value has the id of its schema."""
 
@@ -41,6 +43,8 @@ class SchemaSettings(Settings):
             raise ValueError("write the language of the file" if self.file else "a registry says the language itself")
         if self.references is not None and self.file is None:
             raise ValueError("references are those of a file")
+        if self.message is not None and self.language != "protobuf":
+            raise ValueError("a message is one of a Protobuf file")
         return self
 
 
@@ -58,7 +62,7 @@ class Found(NamedTuple):
     schema: Schema
     start: int  # of the data in the value
     framed: bool
-    id: SchemaId | None
+    id: tuple[SchemaId, bytes] | None  # with the message indexes of a header; None: of a file
 
 
 class SchemaSource(Protocol):
@@ -100,7 +104,7 @@ def open_source(settings: SchemaSettings, has_prefix: bool, of_key: bool = False
         ValueError: a file is not there, or no schema; one line.
     """
     if isinstance(settings.registry, Registry):
-        return _OfRegistry(settings.registry, "__key_schema_id" if of_key else "__value_schema_id")
+        return _OfRegistry(settings.registry, of_key)
     assert settings.file is not None, "validated"
     assert settings.language is not None, "validated"
     ending, parse = _LANGUAGES[settings.language]
@@ -109,7 +113,7 @@ def open_source(settings: SchemaSettings, has_prefix: bool, of_key: bool = False
     references = {str(path.relative_to(str(folder))): text_of(path) for path in others}
     text = text_of(file)
     try:
-        schema = parse(text, references)
+        schema = parse(text, references, settings.message)
     except ValueError as error:
         raise ValueError(f"file: {file}: {error}") from error
     return _OfFile(schema, has_prefix, [file, *([folder] if folder is not None else []), *others])
@@ -119,7 +123,7 @@ class _OfFile:
     def __init__(self, schema: Schema, has_prefix: bool, files: Iterable[Path]) -> None:
         self.schema: Schema | None = schema
         self.files = files
-        self._found = Found(schema, PREFIX if has_prefix else 0, has_prefix, None)
+        self._found = Found(schema, PREFIX_BYTES if has_prefix else 0, has_prefix, None)
 
     def find(self, value: bytes, header: FindHeader) -> Found:
         if self._found.framed and not begins_with_id(value):
@@ -134,20 +138,34 @@ class _OfRegistry:
     files: Iterable[Path] = ()
     schema: Schema | None = None
 
-    def __init__(self, registry: Registry, header: str) -> None:
-        self._registry, self._header = registry, header
+    def __init__(self, registry: Registry, of_key: bool) -> None:
+        self._registry, self._reader = registry, Reader(("confluent_header", "confluent"), of_key)
+        (header,) = FORMS["confluent_header"].headers
+        self._header = header.format("key" if of_key else "value")
 
     def find(self, value: bytes, header: FindHeader) -> Found:
         in_header = header(self._header)
-        found = _id_of(value if in_header is None else in_header)
+        if in_header is not None:
+            found, start = self._reader.read(IN_HEADER, in_header), 0
+        else:
+            _, start = FORMS["confluent"].kinds.get(value[0] if value else -1, ("", 0))
+            found = self._reader.read(PREFIX, value) if 0 < start <= len(value) else None
         if found is None:
             raise NoSchemaError("has no id of a schema")
-        id_, size = found
+        id_, indexes = found
         schema = self._registry.get(SchemaOf(id_))
         if schema is None:
             raise UnknownSchemaError(f"has the id of no schema: {id_}")
         assert not isinstance(schema, bool | tuple | frozenset), "a schema answers the question for one"
-        return Found(schema, size if in_header is None else 0, in_header is None, id_)
+        if indexes:
+            schema = self._typed(schema, indexes)
+        return Found(schema, start, in_header is None, (id_, indexes))
+
+    def _typed(self, schema: Schema, indexes: bytes) -> Schema:
+        try:
+            return schema.typed(indexes)
+        except ValueError as error:
+            raise UnknownSchemaError("names no type of its schema") from error
 
     async def fetch(self, question: object) -> None:
         assert isinstance(question, SchemaOf)
@@ -156,34 +174,32 @@ class _OfRegistry:
 
 def begins_with_id(value: bytes) -> bool:
     """Whether a value may have the prefix of Confluent's serializers."""
-    return len(value) >= PREFIX and value[0] == 0
+    return len(value) >= PREFIX_BYTES and value[0] == 0
 
 
-def _id_of(data: bytes) -> tuple[SchemaId, int] | None:
-    """The id at the beginning of a value or a header, and its bytes."""
-    if begins_with_id(data):
-        return SchemaId("id", int.from_bytes(data[1:PREFIX])), PREFIX
-    if len(data) >= 17 and data[0] == 1:
-        return SchemaId("guid", str(UUID(bytes=data[1:17]))), 17
-    return None
-
-
-def _avro(text: str, references: Mapping[str, str]) -> Schema:
+def _avro(text: str, references: Mapping[str, str], _: str | None) -> Schema:
     from kafka_sidecar.schemas.avro.schema import AvroSchema  # only what is configured is imported
 
     return AvroSchema.parse(text, references)
 
 
-def _json_schema(text: str, references: Mapping[str, str]) -> Schema:
+def _json_schema(text: str, references: Mapping[str, str], _: str | None) -> Schema:
     from kafka_sidecar.schemas.json_schema import JsonSchema
 
     return JsonSchema(text, references)
 
 
+def _protobuf(text: str, references: Mapping[str, str], message: str | None) -> Schema:
+    from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
+
+    return ProtobufSchema.parse(text, references, message)
+
+
 # The ending of the files, and the function that reads their texts.
-_LANGUAGES: Mapping[str, tuple[str, Callable[[str, Mapping[str, str]], Schema]]] = {
+_LANGUAGES: Mapping[str, tuple[str, Callable[[str, Mapping[str, str], str | None], Schema]]] = {
     "avro": (".avsc", _avro),
     "json_schema": (".json", _json_schema),
+    "protobuf": (".proto", _protobuf),
 }
 
 

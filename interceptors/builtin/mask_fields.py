@@ -14,13 +14,12 @@ from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, Unre
 from kafka_sidecar.interceptors.metrics import Metric
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords
 from kafka_sidecar.plugins.settings import Settings, read_settings
-from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError
 from kafka_sidecar.schemas.language import NotOfSchemaError
 from kafka_sidecar.schemas.masks import MASK, Mask, json_mask, replace_json_fields
 from kafka_sidecar.schemas.registry import NotFetchedError, RegistryError
 from kafka_sidecar.schemas.sources import (
-    PREFIX,
+    PREFIX_BYTES,
     FindHeader,
     Found,
     NoSchemaError,
@@ -81,7 +80,7 @@ class MaskFields(ConsumerInterceptor):
         self._mask = Mask()
         self._source: SchemaSource | None = None
         self._is_json = False  # what the schema in the file describes
-        self._maskable: dict[SchemaId | None, bool] = {}  # by the id of the schema
+        self._maskable: dict[object, bool] = {}  # by the id of the schema
         self._counts: Counter[tuple[str, ...]] = Counter()
         self._lock = Lock()  # hooks run in several threads
 
@@ -168,7 +167,7 @@ class MaskFields(ConsumerInterceptor):
         if self.settings.prefix == "none":
             return 0
         if begins_with_id(value):
-            return PREFIX
+            return PREFIX_BYTES
         if self.settings.prefix == "confluent":
             raise NotReadableError
         return 0

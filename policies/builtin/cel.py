@@ -20,11 +20,12 @@ from kafka_sidecar.policies.contract import (
     InvalidRecordError,
     RecordValidationPolicy,
     TopicMetadata,
+    UnavailableError,
     Unresolved,
 )
-from kafka_sidecar.schemas.registry import NotFetchedError
+from kafka_sidecar.schemas.registry import NotFetchedError, RegistryError
 from kafka_sidecar.schemas.sources import (
-    PREFIX,
+    PREFIX_BYTES,
     FindHeader,
     NoSchemaError,
     SchemaSettings,
@@ -201,7 +202,7 @@ def _json_after_id(topic: TopicMetadata, record: Record) -> Any:
     value = record.value
     if value is not None and not begins_with_id(value):
         raise InvalidRecordError(NO_ID % topic.topic, "no_schema_id")
-    return _json(topic, None if value is None else value[PREFIX:])
+    return _json(topic, None if value is None else value[PREFIX_BYTES:])
 
 
 def _header_of(record: Record) -> FindHeader:
@@ -285,6 +286,8 @@ class Cel(RecordValidationPolicy):
             raise InvalidRecordError(NO_SCHEMA % (topic.topic, part, error), "no_schema_id") from error
         except NotFetchedError as error:
             raise Unresolved((part, error.question)) from error
+        except RegistryError as error:
+            raise UnavailableError(str(error)) from error
         try:
             return self._in_cel.of(schema.decode(data, start, len(data), MAX_DEPTH, framed))
         except ValueError as error:

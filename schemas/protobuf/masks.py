@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,9 +16,9 @@ from google.protobuf.descriptor import FieldDescriptor as F
 from google.protobuf.message_factory import GetMessageClass
 
 if TYPE_CHECKING:
+    from kafka_sidecar.schemas.masks import Mask
     from kafka_sidecar.schemas.protobuf.program import Type
 
-MASK = "***"
 SYNTAX = "write $, then .name, ['name'], [0], [*] or ..name"
 MAX_PATH = 200  # characters that are shown
 MAX_STATES = 10_000  # that are remembered
@@ -47,69 +46,42 @@ class UnmaskableError(ValueError):
     """A field cannot have the mask. The text names it and its type, and nothing of the value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """What stands in place of a field."""
+def masked(field: Any, value: bytes, mask: Mask) -> bytes:
+    """The bytes of the masked value of a field that is no message; without its length.
 
-    text: str | None  # None: the type's zero
-    keep_last: int = 0  # characters of a text that stay after ``***``, of one that has at least twice as many
-
-    def of(self, field: Any, value: bytes) -> bytes:
-        """The bytes of the masked value of a field that is no message; without its length.
-
-        Raises:
-            UnmaskableError: there is none of the field's type.
-        """
-        kind = field.type
-        if kind in _TEXTS:
-            return self._text(kind, value)
-        number = self._number(field)
-        if kind in _PACKED:
-            return struct.pack(_PACKED[kind], number)
-        if kind in (F.TYPE_SINT32, F.TYPE_SINT64):
-            number = -2 * number - 1 if number < 0 else 2 * number
-        return varint(number % 2**64)
-
-    def _text(self, kind: int, value: bytes) -> bytes:
-        if self.text is None:
-            return b""
-        if not self.keep_last:
-            return self.text.encode()
-        if kind == F.TYPE_BYTES:
-            return MASK.encode() + (value[-self.keep_last :] if len(value) >= 2 * self.keep_last else b"")
-        text = value.decode("utf-8", "replace")
-        return (MASK + (text[-self.keep_last :] if len(text) >= 2 * self.keep_last else "")).encode()
-
-    def _number(self, field: Any) -> Any:
-        if self.text is None:
-            zero = field.enum_type.values[0].number if field.enum_type is not None else 0
-            return float(zero) if field.type in (F.TYPE_DOUBLE, F.TYPE_FLOAT) else zero
-        try:
-            if self.keep_last:
-                raise ValueError(self.keep_last)
-            return _number_of(self.text, field)
-        except (ValueError, KeyError, OverflowError):
-            raise UnmaskableError(f"{_type_of(field)} cannot be {self}") from None
-
-    def __str__(self) -> str:
-        if self.keep_last:
-            return f"the last {self.keep_last} characters"
-        return "null" if self.text is None else repr(self.text)
+    Raises:
+        UnmaskableError: there is none of the field's type.
+    """
+    kind = field.type
+    if kind == F.TYPE_STRING:
+        return b"" if mask.text is None else mask.of_text(value.decode("utf-8", "replace")).encode()
+    if kind == F.TYPE_BYTES:
+        return b"" if mask.text is None else mask.text.encode()
+    number = _number(field, mask)
+    if kind in _PACKED:
+        return struct.pack(_PACKED[kind], number)
+    if kind in (F.TYPE_SINT32, F.TYPE_SINT64):
+        number = -2 * number - 1 if number < 0 else 2 * number
+    return varint(number % 2**64)
 
 
-def _number_of(text: str, field: Any) -> Any:
+def _number(field: Any, mask: Mask) -> Any:
     if field.enum_type is not None:
-        return field.enum_type.values_by_name[text].number
+        return field.enum_type.values[0].number
     if field.type == F.TYPE_BOOL:
-        return {"true": 1, "false": 0}[text]
-    number = float(text) if field.type in (F.TYPE_DOUBLE, F.TYPE_FLOAT) else int(text)
-    if field.type in _PACKED:
-        try:
+        return 0
+    is_float = field.type in (F.TYPE_DOUBLE, F.TYPE_FLOAT)
+    number = 0 if mask.text is None else mask.number
+    try:
+        if not is_float and number != int(number):
+            raise ValueError(number)
+        number = float(number) if is_float else int(number)
+        if field.type in _PACKED:
             struct.pack(_PACKED[field.type], number)
-        except struct.error as error:
-            raise ValueError(field.name) from error
-    elif not _RANGES[field.type][0] <= number <= _RANGES[field.type][1]:
-        raise ValueError(field.name)
+        elif not _RANGES[field.type][0] <= number <= _RANGES[field.type][1]:
+            raise ValueError(number)
+    except (ValueError, OverflowError, struct.error):
+        raise UnmaskableError(f"{_type_of(field)} cannot be {mask.number}") from None
     return number
 
 
@@ -168,11 +140,11 @@ def find_unmaskable(types: Mapping[str, Type], roots: Sequence[Any], paths: Sequ
 def _check(field: Any, mask: Mask) -> None:
     """Raises UnmaskableError."""
     if field.message_type is None:
-        mask.of(field, b"")
+        masked(field, b"", mask)
     elif _WRAPPERS.fullmatch(field.message_type.full_name):
-        mask.of(field.message_type.fields_by_name["value"], b"")
+        masked(field.message_type.fields_by_name["value"], b"", mask)
     elif mask.text is not None or any(one.is_required for one in field.message_type.fields):
-        raise UnmaskableError(f"a {field.message_type.full_name} cannot be {mask}")
+        raise UnmaskableError(f"a {field.message_type.full_name} cannot be {'null' if mask.text is None else 'masked'}")
 
 
 class _Paths:
@@ -290,13 +262,13 @@ class _Writer:
         if not self._paths.ends(state):
             return self.message(field.message_type, start, end, state) if state and field.message_type else None
         if field.message_type is None:
-            return self._mask.of(field, self._data[start:end])
+            return masked(field, self._data[start:end], self._mask)
         _check(field, self._mask)
         if self._mask.text is None:
             return b""
         wrapped = field.message_type.fields_by_name["value"]
         parts = [part for part in self._parts(start, end) if (part.number, part.wire) == (1, wire_of(wrapped))]
-        new = self._mask.of(wrapped, self._data[parts[-1].start : parts[-1].end] if parts else b"")
+        new = masked(wrapped, self._data[parts[-1].start : parts[-1].end] if parts else b"", self._mask)
         return varint(1 << 3 | wire_of(wrapped)) + (varint(len(new)) if wire_of(wrapped) == BYTES else b"") + new
 
     def _entry(self, entry: Any, whole: _Part, state: _State) -> bytes | None:
@@ -317,7 +289,7 @@ class _Writer:
         while at < part.end:
             after = self._after(at, wire_of(field))
             is_masked = self._paths.ends(self._element(field, state, counts))
-            new += self._mask.of(field, b"") if is_masked else self._data[at:after]
+            new += masked(field, b"", self._mask) if is_masked else self._data[at:after]
             changed |= is_masked
             at = after
         return bytes(new) if changed else None

@@ -36,6 +36,8 @@ def test_the_hooks_of_the_contracts_are_as_listed() -> None:
     assert {name: hook.base.__name__ for name, hook in INTERCEPTORS.hooks.items()} == {
         "configure": "Interceptor",
         "hints": "Interceptor",
+        "resolve": "Interceptor",
+        "files": "Interceptor",
         "metrics": "Interceptor",
         "close": "Interceptor",
         "on_send": "ProducerInterceptor",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.avro_values import ITEM, ORDER, VALUE, written
-from support.schema_registry import RegistryInMemory, cold_registry
+from support.schema_registry import RegistryInMemory
 
 from kafka_sidecar.codec.records import Records, batches, build_batch
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
@@ -24,6 +24,8 @@ from kafka_sidecar.schemas.avro.schema import AvroSchema
 from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.json_paths import JsonPaths
 from kafka_sidecar.schemas.json_schema import JsonSchema
+from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
+from kafka_sidecar.schemas.registry import SchemaOf
 
 Consumed = Callable[..., list[bytes | None]]
 CARD = {"fields": ["$.card.number"]}
@@ -255,7 +257,7 @@ def test_an_avro_value_that_is_not_of_the_schema_is_hidden_kept_or_dropped(
 def test_what_cannot_be_masked_is_a_mistake_of_the_configuration(
     settings: dict[str, Any], message: str, avro: dict[str, str], consumed: Consumed
 ) -> None:
-    given = FileSettings({"fields": AVRO_FIELDS, "schema": avro, **settings}, Path(), {"main": cold_registry({})})
+    given = FileSettings({"fields": AVRO_FIELDS, "schema": avro, **settings}, Path(), {"main": RegistryInMemory({})})
     with pytest.raises(ValueError, match=message) as error:
         consumed(given)
     assert "\n" not in str(error.value)
@@ -289,15 +291,16 @@ class InTime:
 
 def test_the_schemas_of_a_registry_are_waited_for(consumed: Consumed) -> None:
     older = {**ORDER, "fields": [*ORDER["fields"], {"name": "card", "type": "string"}]}
-    registry = cold_registry(
+    registry = RegistryInMemory(
         {
-            SchemaId("id", 7): AvroSchema.parse(json.dumps(ORDER)),
-            SchemaId("id", 8): JsonSchema('{"type": "object"}'),
-            SchemaId("id", 9): AvroSchema.parse(json.dumps(older)),
-            SchemaId("id", 10): AvroSchema.parse(
+            SchemaOf(SchemaId("id", 7)): AvroSchema.parse(json.dumps(ORDER)),
+            SchemaOf(SchemaId("id", 8)): JsonSchema('{"type": "object"}'),
+            SchemaOf(SchemaId("id", 9)): AvroSchema.parse(json.dumps(older)),
+            SchemaOf(SchemaId("id", 10)): AvroSchema.parse(
                 '{"type": "array", "items": ["int", {"type": "map", "values": "int"}]}'
             ),
-        }
+        },
+        cold=True,
     )
     in_time = InTime(consumed, registry, fields=[*AVRO_FIELDS, "$.card", "$[1]"], number=9)
     card = b"\0\0\0\0\x08" + b'{"card": 1}'
@@ -325,7 +328,34 @@ def test_the_schemas_of_a_registry_are_waited_for(consumed: Consumed) -> None:
 
 
 def test_while_the_registry_does_not_answer_records_are_withheld_and_none_is_lost(consumed: Consumed) -> None:
-    registry = cold_registry({})
+    registry = RegistryInMemory({})
+    registry.failure = "main does not answer"
     in_time = InTime(consumed, registry, fields=["$.id"], unreadable="drop")
     with pytest.raises(FailClosedError):
-        in_time.of(b"\0\0\0\x01\xf4" + GOOD)
+        in_time.of(PREFIX + GOOD)
+
+
+PROTO = """syntax = "proto3";
+message Refund { string note = 1; }
+message Order { string card = 1; int64 cents = 2; Refund refund = 3; }
+"""
+MESSAGE, HIDDEN = b"\x0a\x044111\x10\x07", b"\x0a\x03***\x10\x09"
+
+
+def test_fields_of_protobuf_messages_are_masked_by_their_own_type(tmp_path: Path, consumed: Consumed) -> None:
+    file = tmp_path / "order.proto"
+    file.write_text(PROTO)
+    schema = {"language": "protobuf", "file": str(file), "message": "Order"}
+    settings = {"fields": ["$.card", "$.cents"], "number": 9, "schema": schema, "prefix": "confluent"}
+    before = PREFIX + b"\2\2"
+    assert consumed(settings, before + MESSAGE, before + MESSAGE[:-1]) == [before + HIDDEN, b'"***"']
+    assert consumed({**settings, "prefix": "none"}, MESSAGE) == [HIDDEN]
+    with pytest.raises(ValueError, match=r"fields: \$.refund: a Refund cannot be masked"):
+        consumed({**settings, "fields": ["$.refund"]})
+
+
+def test_messages_of_a_registry_are_masked(consumed: Consumed) -> None:
+    registry = RegistryInMemory({SchemaOf(SchemaId("id", 7)): ProtobufSchema.parse(PROTO)}, cold=True)
+    before = PREFIX + b"\2\2"
+    in_time = InTime(consumed, registry, fields=["$.card", "$.cents"], number=9)
+    assert in_time.of(before + MESSAGE, PREFIX + b"\2\x08" + MESSAGE) == [before + HIDDEN, b'"***"']

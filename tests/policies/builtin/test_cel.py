@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.avro_values import written
-from support.schema_registry import cold_registry
+from support.schema_registry import RegistryInMemory
 
 from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.policies.builtin.cel import compile_program
@@ -23,6 +23,8 @@ from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, PolicyFailedError, ResolveRequired
 from kafka_sidecar.schemas.avro.schema import AvroSchema
 from kafka_sidecar.schemas.ids import SchemaId
+from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
+from kafka_sidecar.schemas.registry import Answer, Question, SchemaOf
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
 
@@ -260,12 +262,13 @@ def test_the_id_of_a_value_decides_of_which_schema_it_is(batch: Callable[..., An
     guid = "01020304-0506-0708-090a-0b0c0d0e0f10"
     old = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]}
     new = {**old, "fields": [*old["fields"], {"name": "note", "type": "string", "default": ""}]}
-    registry = cold_registry(
+    registry = RegistryInMemory(
         {
-            SchemaId("id", 1): AvroSchema.parse(json.dumps(old)),
-            SchemaId("id", 2): AvroSchema.parse(json.dumps(new)),
-            SchemaId("guid", guid): AvroSchema.parse(json.dumps(new)),
-        }
+            SchemaOf(SchemaId("id", 1)): AvroSchema.parse(json.dumps(old)),
+            SchemaOf(SchemaId("id", 2)): AvroSchema.parse(json.dumps(new)),
+            SchemaOf(SchemaId("guid", guid)): AvroSchema.parse(json.dumps(new)),
+        },
+        cold=True,
     )
     settings = FileSettings(
         {"schema": {"registry": "main"}, "expression": "value.amount == 5 && (!has(value.note) || value.note == 'n')"},
@@ -299,8 +302,10 @@ def test_the_id_of_a_value_decides_of_which_schema_it_is(batch: Callable[..., An
         (8, "not_of_schema"),
     ]
     assert len(registry.fetched) == 4
-    with pytest.raises(PolicyFailedError):
-        asked(plan, orders, batch({"value": b"\0\0\0\x01\xf4"}))
+    registry.failure = "main does not answer"
+    with pytest.raises(PolicyFailedError) as error:
+        asked(plan, orders, batch({"value": b"\0\0\0\0\1" + of_old}))
+    assert repr(error.value.error) == "UnavailableError('main does not answer')"
 
 
 @pytest.mark.parametrize(
@@ -322,3 +327,43 @@ def test_a_wrong_schema_is_one_line(settings: dict[str, Any], message: str) -> N
 def test_the_files_of_schemas_are_watched(avro: dict[str, str]) -> None:
     settings = {"schema": avro, "expression": "value.amount > 0"}
     assert PolicyCatalog({"it": PolicySettings("cel", settings=settings)}).files() == {Path(avro["file"])}
+
+
+PROTO = """syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Refund { string note = 1; }
+message Order { string card = 1; int64 cents = 2; google.protobuf.Timestamp at = 3; repeated string tags = 4; }
+"""
+# card "4111", cents 7, at 5 s, tags "a"
+MESSAGE = b"\x0a\x044111\x10\x07\x1a\x02\x08\x05\x22\x01a"
+OF_MESSAGE = "value.cents == 7 && value.at == timestamp('1970-01-01T00:00:05Z') && value.tags == ['a']"
+
+
+def test_messages_of_protobuf_have_their_types(tmp_path: Path, refusals: Refusals) -> None:
+    file = tmp_path / "order.proto"
+    file.write_text(PROTO)
+    schema = {"language": "protobuf", "file": str(file), "message": "Order"}
+    settings = {"schema": schema, "expression": OF_MESSAGE}
+    found = refusals("cel", settings, {"value": MESSAGE}, {"value": b""}, {"value": MESSAGE[:-1]})
+    assert [(index, reason) for index, reason, _ in found] == [(1, "condition"), (2, "not_of_schema")]
+    framed = {**settings, "prefix": "confluent"}
+    assert refusals("cel", framed, {"value": b"\0\0\0\0\7\2\2" + MESSAGE}) == []
+
+
+def test_the_indexes_of_a_message_are_before_it_or_in_the_header(
+    batch: Callable[..., Any], orders: TopicMetadata
+) -> None:
+    guid = "01020304-0506-0708-090a-0b0c0d0e0f10"
+    schema = ProtobufSchema.parse(PROTO)
+    answers: dict[Question, Answer] = {SchemaOf(SchemaId("id", 1)): schema, SchemaOf(SchemaId("guid", guid)): schema}
+    registry = RegistryInMemory(answers, cold=True)
+    settings = FileSettings({"schema": {"registry": "main"}, "expression": OF_MESSAGE}, Path(), {"main": registry})
+    plan = PolicyCatalog({"it": PolicySettings("cel", settings=settings)}).plan("it")
+    header = b"\x01" + bytes(range(1, 17))
+    records = [
+        {"value": b"\0\0\0\0\1\2\2" + MESSAGE},
+        {"value": MESSAGE, "headers": [("__value_schema_id", header + b"\2\2")]},
+        {"value": MESSAGE, "headers": [("__value_schema_id", header + b"\2\x08")]},
+    ]
+    assert asked(plan, orders, batch(*records)) == [(2, "unknown_schema")]
