@@ -74,8 +74,9 @@ picture: install ## the folders and their imports, into docs/design.md
 	@cd tests && ../$(BIN)/python -m support.structure
 
 .PHONY: definitions
-definitions: install ## Kafka's own message definitions, by Maven, into .cache/kafka
+definitions: install ## Kafka's own message definitions by Maven, the test suite of JSON Schema by pip, into .cache
 	@cd tests && ../$(BIN)/python -c "from harness.definitions import NEWEST_CLIENTS, OLD_CLIENTS, fetched; fetched(NEWEST_CLIENTS); fetched(OLD_CLIENTS)"
+	@cd tests && ../$(BIN)/python -c "from harness.json_schema_suite import fetched; fetched()"
 
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
@@ -119,7 +120,7 @@ programs: install ## the tests that run whole programs, the demo among them, wit
 benches: install ## each bench, shortly: that it runs and what it says
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m program tests/bench
 
-WITH_KAFKA := tests/integration tests/codec/records
+WITH_KAFKA := tests/integration tests/codec/records tests/schemas/avro
 # Clients mostly wait. Each process has brokers of its own; tests/integration/by_cluster.py says which tests stay together.
 SIDE_BY_SIDE := --numprocesses 4 --dist loadfile
 .PHONY: kafka

@@ -14,7 +14,7 @@ from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, Inte
 from kafka_sidecar.interceptors.guard import Guard, Limits, Report
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
-from kafka_sidecar.plugins.class_path import FileState, code_state
+from kafka_sidecar.plugins.class_path import FileState, code_state, file_state
 from kafka_sidecar.plugins.values import MAX_COMMIT_METADATA
 
 MAX_CACHED_TOPICS = 10_000  # clients choose the names
@@ -37,7 +37,12 @@ class _Opened(NamedTuple):
 
     settings: InterceptorSettings
     code: frozenset[FileState] | None
+    files: frozenset[FileState]  # that it has read itself
     guard: Guard
+
+    def is_of(self, settings: InterceptorSettings, code: frozenset[FileState] | None) -> bool:
+        """Whether it would be the same again."""
+        return (self.settings, self.code) == (settings, code) and self.files == _files_of(self.guard)
 
 
 class InterceptorCatalog:
@@ -52,8 +57,8 @@ class InterceptorCatalog:
     ) -> None:
         """Load and configure everything that the configuration names.
 
-        Interceptors of the ``previous`` catalog are kept, with their state, if neither their settings nor the code on
-        their class path have changed.
+        Interceptors of the ``previous`` catalog are kept, with their state, if neither their settings, the code on
+        their class path nor the files that they have read have changed.
 
         Raises:
             ValueError: a class or a setting is invalid; one line with the interceptor's name and the remedy.
@@ -62,10 +67,13 @@ class InterceptorCatalog:
         self._opened: list[_Opened] = []
         for setting in settings:
             code = _code_of(setting)
-            same = next((one for one in known if (one.settings, one.code) == (setting, code)), None)
+            same = next((one for one in known if one.is_of(setting, code)), None)
             if same is not None:
                 known.remove(same)
-            self._opened.append(same or _Opened(setting, code, _open(setting, report)))
+                self._opened.append(same)
+            else:
+                guard = _open(setting, report)
+                self._opened.append(_Opened(setting, code, _files_of(guard), guard))
         self.guards = tuple(one.guard for one in self._opened)
         self._producers = _PerTopic(tuple(self._of(ProducerInterceptor)), Producers)
         self._consumers = _PerTopic(tuple(self._of(ConsumerInterceptor)), Consumers)
@@ -124,6 +132,10 @@ def _code_of(setting: InterceptorSettings) -> frozenset[FileState] | None:
         return code_state(setting.class_path)
     except ValueError:
         return None
+
+
+def _files_of(guard: Guard) -> frozenset[FileState]:
+    return file_state(guard.interceptor.files())
 
 
 def _open(setting: InterceptorSettings, report: Report) -> Guard:

@@ -6,13 +6,14 @@ Records can be changed or dropped, not added or moved. A dropped record leaves a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from kafka_sidecar.codec.records import BatchHeader, Change, Record, Records, edit_records
-from kafka_sidecar.interceptors.contract import UNKNOWN, ConsumerInterceptor, Context, RecordBatch
-from kafka_sidecar.interceptors.guard import Guard, group_guards
+from kafka_sidecar.interceptors.contract import UNKNOWN, ConsumerInterceptor, Context, RecordBatch, Unresolved
+from kafka_sidecar.interceptors.guard import Guard, ResolveRequired, group_guards
 from kafka_sidecar.interceptors.headers import Journal, undo
 from kafka_sidecar.interceptors.producing import call_batch_hook
 from kafka_sidecar.interceptors.records import BatchInfo, ConsumerRecord, ConsumerRecords, record_of
@@ -21,6 +22,9 @@ from kafka_sidecar.plugins.violations import ContractTypeError, ContractValueErr
 
 ON_CONSUME, ON_CONSUME_BATCH = "on_consume", "on_consume_batch"
 MAX_RECORDS_PER_CALL = 10_000  # a compressed batch of a megabyte can hold millions
+MAX_RESOLVES = 100  # for one partition of a response
+Key = tuple[str, object]  # name of the interceptor, and what it has asked for
+NO_KEYS: Collection[Key] = frozenset()
 OnConsume = Callable[[ConsumerRecords], Iterable[ConsumerRecord]]
 
 
@@ -42,33 +46,68 @@ class Consumers:
         # Whether batches that cannot be intercepted must not reach consumers.
         self.fail_closed = any(guard.hints.fail_closed for group in self._groups for guard in group.guards)
 
-    def consume(self, context: Context, topic: str, partition: int, header: BatchHeader, records: Records) -> Records:
+    def consume(
+        self,
+        context: Context,
+        topic: str,
+        partition: int,
+        header: BatchHeader,
+        records: Records,
+        asked: Collection[Key] = NO_KEYS,
+    ) -> Records:
         """The records after `on_consume` of all interceptors, some perhaps dropped; the same object if nothing changes.
+
+        ``asked``: keys that have been resolved, or cannot be; an interceptor that raises `Unresolved` for one has
+        failed.
 
         Raises:
             FailClosedError: the records must not reach the consumer.
+            ResolveRequired: an interceptor raised `Unresolved`.
         """
         count, began = len(records), time.perf_counter()
         try:
-            return self._consume(context, topic, partition, header, records)
+            return self._consume(context, topic, partition, header, records, asked)
         finally:
             self.pace.add(count, time.perf_counter() - began)
 
-    def _consume(self, context: Context, topic: str, partition: int, header: BatchHeader, records: Records) -> Records:
+    def _consume(
+        self,
+        context: Context,
+        topic: str,
+        partition: int,
+        header: BatchHeader,
+        records: Records,
+        asked: Collection[Key],
+    ) -> Records:
         for group in self._groups:
             if not len(records):
                 break
             for guard, hook in group.batch_hooks:
                 batch = RecordBatch(topic, partition, records, context)
-                result = guard.call(ON_CONSUME, call_batch_hook, hook, batch, records=len(records), place=batch)
+                call = _may_wait(guard, asked, call_batch_hook)
+                result = guard.call(ON_CONSUME, call, hook, batch, records=len(records), place=batch)
                 _check_fail_closed(guard, result)
                 records = records if result is None else result
             if not group.by_batch:
                 info = BatchInfo(
                     topic, partition, context, [], header.base_offset, header.leader_epoch, header.has_log_append_time
                 )
-                records = edit_records(records, _edit_as_lists(group.guards, info, records))
+                records = edit_records(records, _edit_as_lists(group.guards, info, records, asked))
         return records
+
+
+def _may_wait(guard: Guard, asked: Collection[Key], function: Callable[..., Any]) -> Callable[..., Any]:
+    """A call in which the interceptor may raise `Unresolved`."""
+
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except Unresolved as error:
+            if len(asked) >= MAX_RESOLVES or (guard.name, error.key) in asked:
+                raise
+            raise ResolveRequired(guard.name, guard.interceptor, error.key) from error
+
+    return call
 
 
 def _check_fail_closed(guard: Guard, result: object) -> None:
@@ -77,12 +116,15 @@ def _check_fail_closed(guard: Guard, result: object) -> None:
 
 
 def _edit_as_lists(
-    guards: Sequence[Guard], info: BatchInfo, records: Records
+    guards: Sequence[Guard], info: BatchInfo, records: Records, asked: Collection[Key]
 ) -> Iterator[tuple[Record, Change | None]]:
     """The changed and dropped (None) records, after `on_consume` for lists of at most `MAX_RECORDS_PER_CALL`."""
     journal: Journal = info.journal if info.journal is not None else []
     reading = iter(records)
-    calls = [(guard, partial(_call_on_consume, guard.interceptor.on_consume)) for guard in guards]  # type: ignore[attr-defined]
+    calls = [
+        (guard, _may_wait(guard, asked, partial(_call_on_consume, guard.interceptor.on_consume)))  # type: ignore[attr-defined]
+        for guard in guards
+    ]
     while some := list(islice(reading, MAX_RECORDS_PER_CALL)):
         left = ConsumerRecords([record_of(ConsumerRecord, info, record) for record in some], info.context)
         for guard, call in calls:

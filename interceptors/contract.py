@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kafka_sidecar.plugins.unresolved import Unresolved
 from kafka_sidecar.plugins.values import (
     UNKNOWN,
     Context,
@@ -42,6 +44,7 @@ __all__ = [
     "SendError",
     "SendsBatches",
     "TopicPartition",
+    "Unresolved",
 ]
 
 
@@ -118,6 +121,15 @@ class Interceptor:
         """Its own metrics, for /metrics. Not part of KIP-42."""
         return ()
 
+    async def resolve(self, key: object) -> None:
+        """Fetch what `Unresolved` named. Any exception is logged; the hook is called again in any case."""
+        raise NotImplementedError
+
+    def files(self) -> Iterable[Path]:
+        """Files and folders that `configure` has read: once one has changed, the configuration is loaded again, and the
+        interceptor with it."""
+        return ()
+
     def close(self) -> None:
         """Release what `configure` acquired. Called once, after the last request that uses it."""
 
@@ -166,6 +178,9 @@ class ConsumerInterceptor(Interceptor):
         Called for each batch that the client will see: not for control batches, nor for aborted transactions if the
         client reads only committed records. A record's checksum is not always that of the one that was sent: brokers
         may overwrite the timestamp (KIP-42).
+
+        It may raise `Unresolved`: the consumer waits until ``resolve(key)`` has ended, then this and the interceptors
+        before it are called again for the batch. A key that has been resolved and is raised again is a failure.
         """
         return records
 

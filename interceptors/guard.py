@@ -45,6 +45,14 @@ class Report(Protocol):
         """The interceptor is not called for ``pause_s``, for one client or for all."""
 
 
+class ResolveRequired(Exception):  # noqa: N818 - not an error: call again after the interceptor has resolved the key
+    """``interceptor.resolve(key)`` has to be awaited; then the batch is intercepted again."""
+
+    def __init__(self, name: str, interceptor: Interceptor, key: object) -> None:
+        super().__init__(name, key)
+        self.name, self.interceptor, self.key = name, interceptor, key
+
+
 QUICK_S = 1e-6  # a shorter call is counted with 0 us
 MAX_CLIENTS = 1000  # whose failures are counted
 CLIENTS_FOR_ALL = 3  # for whom an interceptor fails: then it is disabled for all
@@ -120,7 +128,7 @@ class Guard:
         began = clock()
         try:
             result = function(*args)
-        except StoppedError:
+        except (StoppedError, ResolveRequired):
             raise
         except BaseException as error:  # noqa: BLE001 - SystemExit and the panic of a library in Rust are failures too
             self.failed(hook, error, place, context)

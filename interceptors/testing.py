@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 from typing import TypeVar
 
 from kafka_sidecar.codec.records import Batch, NewRecord, Records, batches, build_batch
 from kafka_sidecar.interceptors.committing import Committers
-from kafka_sidecar.interceptors.consuming import Consumers
+from kafka_sidecar.interceptors.consuming import NO_KEYS, Consumers, Key
 from kafka_sidecar.interceptors.contract import AcknowledgedBatch, Interceptor, Offsets
 from kafka_sidecar.interceptors.guard import Guard, Limits, Place
 from kafka_sidecar.interceptors.producing import Producers
@@ -41,7 +41,11 @@ def send(interceptors: Chain, records: Sequence[ProducerRecord]) -> list[Produce
 
 
 def consume(interceptors: Chain, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
-    """What `on_consume` leaves of records, read as one batch. Arguments and errors are those of `send`."""
+    """What `on_consume` leaves of records, read as one batch. Arguments and errors are those of `send`; and
+
+    Raises:
+        ResolveRequired: an interceptor raised `Unresolved`; await its `resolve` and call this again.
+    """
     return consume_through(Consumers(_guards(interceptors)), records)
 
 
@@ -65,14 +69,17 @@ def send_through(chain: Producers, records: Sequence[ProducerRecord]) -> list[Pr
     return _read(ProducerRecord, sent, one, batch)
 
 
-def consume_through(chain: Consumers, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
+def consume_through(
+    chain: Consumers, records: Sequence[ConsumerRecord], asked: Collection[Key] = NO_KEYS
+) -> list[ConsumerRecord]:
     """As `consume`, for a chain whose guards report failures as they do in a sidecar.
 
     Raises:
         FailClosedError: consumers would not get the records, because an interceptor that hides data has failed.
+        ResolveRequired: as `consume`; ``asked`` has what was resolved.
     """
     one, batch = records[0], _batch_of(records, records[0].offset)
-    left = chain.consume(one.context, one.topic, one.partition, batch.header, batch.records())
+    left = chain.consume(one.context, one.topic, one.partition, batch.header, batch.records(), asked)
     return _read(ConsumerRecord, left, one, batch)
 
 

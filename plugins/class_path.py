@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches, util
 from importlib.abc import Loader, MetaPathFinder
@@ -56,6 +56,11 @@ def code_state(class_path: str | None) -> frozenset[FileState]:
     """
     entries = resolve_class_path(class_path) if class_path is not None else []
     return frozenset(_state_of(path) for entry in entries for path in _find_code(Path(entry)))
+
+
+def file_state(paths: Iterable[Path]) -> frozenset[FileState]:
+    """These files and folders. It differs after one has changed."""
+    return frozenset(map(_state_of, paths))
 
 
 def _find_code(entry: Path) -> Iterator[Path]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kafka_sidecar.plugins.unresolved import Unresolved as Unresolved
+
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Record, Records
 
@@ -25,15 +27,6 @@ class InvalidRecordError(Exception):
     def __init__(self, message: str, reason: str = "rejected") -> None:
         super().__init__(message)
         self.reason = reason  # a label value of metrics: use few different ones
-
-
-class Unresolved(Exception):  # noqa: N818 - not an error: the policy cannot decide yet
-    """The policy needs something that has to be fetched, such as a schema; its ``resolve(key)`` fetches it."""
-
-    def __init__(self, key: object) -> None:
-        super().__init__(key)
-        hash(key)  # equal keys share one fetch: raises TypeError here, in the policy's code, if it is not hashable
-        self.key = key
 
 
 class UnavailableError(Exception):

@@ -7,7 +7,7 @@ memory. It is started when it is needed, and ends with this one.
 
 from __future__ import annotations
 
-import asyncio
+import atexit
 import os
 import pickle
 import resource
@@ -62,7 +62,7 @@ class SchemaProcess:
             ThreadRequiredError: this is the thread of the event loop, which must not wait.
             TookTooLongError: it has not answered in time.
         """
-        if asyncio._get_running_loop() is not None:
+        if _is_event_loop():
             raise ThreadRequiredError
         while not self._turn.acquire(timeout=LOOK_S):
             checkpoint()
@@ -102,6 +102,11 @@ class SchemaProcess:
             self._child = None
 
 
+def _is_event_loop() -> bool:
+    asyncio = sys.modules.get("asyncio")  # not imported by the process itself
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
 def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -110,6 +115,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 SHARED = SchemaProcess()
+atexit.register(SHARED.close)
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
@@ -136,7 +142,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         try:
             began = time.monotonic()
             schema = schema_of(source)
-            answer = time.monotonic() - began if kind == "compile" else schema.find_fault_here(*more)
+            answer = time.monotonic() - began if kind == "compile" else schema.check_here(*more)[1]
         except ValueError as error:
             answer = ValueError(str(error))
         pickle.dump(answer, answers)

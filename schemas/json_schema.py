@@ -16,6 +16,11 @@ import orjson
 
 from kafka_sidecar.codec.json.syntax import find_fault
 from kafka_sidecar.plugins.settings import quote
+from kafka_sidecar.schemas.json_graph import can_multiply
+from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError
+from kafka_sidecar.schemas.json_process import SHARED, Source, TookTooLongError
+from kafka_sidecar.schemas.language import NotOfSchemaError
+from kafka_sidecar.schemas.masks import Mask, replace_json_fields
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -31,6 +36,10 @@ MAX_TEXT = 1 << 20  # bytes of a document
 MAX_SCHEMA_DEPTH = 200  # levels
 # What a keyword's own limit is called by the library; none of them comes from a record.
 _LIMITS = ("limit", "property", "types", "multiple_of", "format", "pattern")
+# The library holds the interpreter: a value of this size takes it 25 ms with a hundred patterns for each name.
+MAX_HERE = 16 << 10  # bytes
+MAX_COMPILE_S = 0.01
+UNREAD = object()
 MAX_SHOWN = 60  # characters of such a limit
 MAX_PATH = 200  # characters
 
@@ -55,13 +64,22 @@ class JsonSchema:
 
     has_types = False
 
-    def __init__(self, text: str, documents: Mapping[str, str] = MappingProxyType({}), formats: bool = False) -> None:
-        """Compile a schema.
+    def __init__(
+        self,
+        text: str,
+        documents: Mapping[str, str] = MappingProxyType({}),
+        formats: bool = False,
+        is_trusted: bool = True,
+    ) -> None:
+        """Compile a schema. One that is not trusted is compiled in another process first, so this waits for that.
 
         Args:
             text: the schema, in JSON.
-            documents: others that ``$ref`` may name: by their ``$id``, or relative to the schema's by these names.
+            documents: others that ``$ref`` may name: by their ``$id``, and relative to the schema's by these names.
+                They are of the schema's draft unless they say another.
             formats: whether ``format`` is asserted; else it is an annotation, as JSON Schema 2020-12 has it.
+            is_trusted: whether it is the operator's own. Else it may be made to take long, and if it can, it stays in
+                the other process, with all its values.
 
         Raises:
             JsonSchemaError: a document is not a schema, is over a limit, or refers to something that is not there.
@@ -69,21 +87,18 @@ class JsonSchema:
         if jsonschema_rs is None:
             raise JsonSchemaError(NOT_INSTALLED)
         schema = _parse(text, "the schema")
-        parsed = {name: _parse(document, name) for name, document in documents.items()}
+        parsed = {name: _of_draft(schema, _parse(document, name)) for name, document in documents.items()}
         own = _id_of(schema)
-        named = {_id_of(document) or urljoin(own, name): document for name, document in parsed.items()}
+        named = {urljoin(own, name): document for name, document in parsed.items()}
+        named |= {id_: document for document in parsed.values() if (id_ := _id_of(document))}
         title = schema.get("title") if isinstance(schema, dict) else None
         self.title = title if isinstance(title, str) else None
         self.name = (own or self.title or "of the file")[:MAX_SHOWN]
         self._names = frozenset(name for document in (schema, *parsed.values()) for name in _names(document))
-        try:
-            registry = jsonschema_rs.Registry(list(named.items()), retriever=_refuse)
-            self._validator = jsonschema_rs.validator_for(
-                schema, registry=registry, retriever=_refuse, pattern_options=jsonschema_rs.RegexOptions(),
-                validate_formats=formats,
-            )  # fmt: skip
-        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-            raise JsonSchemaError(str(error).splitlines()[0]) from error
+        self._source = (text, tuple(documents.items()), formats)
+        self._validator: Any = None  # None: values go to the other process
+        if is_trusted or (_seconds_to_compile(self._source) <= MAX_COMPILE_S and not can_multiply(schema, named)):
+            self._validator = _compile(schema, named, formats)
 
     def find_faults(
         self, records: Records, of_key: bool, skip: int, max_depth: int, framed: bool = False
@@ -108,21 +123,49 @@ class JsonSchema:
         return self.title
 
     def decode(self, data: bytes, start: int, end: int, max_depth: int, framed: bool = False) -> Any:
-        raise NotImplementedError
+        text = data[start:end]
+        value, fault = self._checked(text, max_depth)
+        if fault is not None:
+            raise NotOfSchemaError(str(fault))
+        return orjson.loads(text) if value is UNREAD else value
+
+    def replace_fields(
+        self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
+    ) -> bytes:
+        try:
+            return replace_json_fields(data[start:end], paths, mask)
+        except NotReadableError as error:
+            raise NotOfSchemaError("$: is not a JSON object or array") from error
+
+    def find_unmaskable(self, paths: JsonPaths, mask: Mask) -> list[str]:
+        return []  # a text, or null, takes the place of any value
 
     def fault_of(self, text: bytes, max_depth: int = MAX_DEPTH) -> JsonSchemaFault | None:
         """Why a text is not JSON, or does not conform; None if it does."""
+        return self._checked(text, max_depth)[1]
+
+    def _checked(self, text: bytes, max_depth: int) -> tuple[Any, JsonSchemaFault | None]:
+        """The value, if there is no fault; `UNREAD` if it was read in the other process."""
         syntax = find_fault(text, 0, len(text), max_depth)
         if syntax is not None:
-            return JsonSchemaFault("$", f"not JSON, {syntax}")
+            return None, JsonSchemaFault("$", f"not JSON, {syntax}")
+        if self._validator is not None and len(text) <= MAX_HERE:
+            return self.check_here(text)
+        try:
+            return UNREAD, SHARED.find_fault(self._source, text)
+        except TookTooLongError as error:
+            return None, JsonSchemaFault("$", f"not validated, it takes {error}")
+
+    def check_here(self, text: bytes) -> tuple[Any, JsonSchemaFault | None]:
+        """The same for well-formed JSON, of a depth that was checked; the interpreter does nothing else meanwhile."""
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:  # a number that no parser represents
-            return JsonSchemaFault("$", "not JSON that can be read")
+            return None, JsonSchemaFault("$", "not JSON that can be read")
         if self._validator.is_valid(value):
-            return None
+            return value, None
         error = next(iter(self._validator.iter_errors(value)))
-        return JsonSchemaFault(self._path(error.instance_path), _rule(error))
+        return None, JsonSchemaFault(self._path(error.instance_path), _rule(error))
 
     def _path(self, parts: list[str | int]) -> str:
         path = "$"
@@ -131,11 +174,38 @@ class JsonSchema:
         return path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}..."
 
 
+def _compile(schema: Any, documents: Mapping[str, Any], formats: bool) -> Any:
+    try:
+        registry = jsonschema_rs.Registry(list(documents.items()), retriever=_refuse)
+        return jsonschema_rs.validator_for(
+            schema, registry=registry, retriever=_refuse, pattern_options=jsonschema_rs.RegexOptions(),
+            validate_formats=formats,
+        )  # fmt: skip
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise JsonSchemaError(str(error).splitlines()[0]) from error
+
+
+def _seconds_to_compile(source: Source) -> float:
+    try:
+        return SHARED.compile(source)
+    except TookTooLongError as error:
+        raise JsonSchemaError(f"to compile it takes {error}") from None
+    except ValueError as error:
+        raise JsonSchemaError(str(error)) from None
+
+
 def _rule(error: Any) -> str:
     about = {name: value for name, value in error.kind.as_dict().items() if name in _LIMITS}
     limits = [", ".join(value) if isinstance(value, list) else str(value) for value in about.values()]
     shown = ", ".join(limit[:MAX_SHOWN] for limit in limits)
     return f"{error.kind.name} {shown}".rstrip()
+
+
+def _of_draft(schema: Any, document: Any) -> Any:
+    """A document that is of the schema's draft, unless it says another."""
+    if isinstance(schema, dict) and isinstance(document, dict) and "$schema" in schema:
+        return {"$schema": schema["$schema"], **document}
+    return document
 
 
 def _refuse(uri: str) -> Any:

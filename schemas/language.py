@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
+    from kafka_sidecar.schemas.json_paths import JsonPaths
+    from kafka_sidecar.schemas.masks import Mask
+
+
+class NotOfSchemaError(ValueError):
+    """A value is not of its schema: path and rule, and nothing of the value."""
 
 
 class Schema(Protocol):
@@ -60,6 +66,22 @@ class Schema(Protocol):
         """The value, for conditions: None, bool, int, float, str, bytes, datetime, list, dict.
 
         Raises:
-            ValueError: it is not of the schema; the text has path and rule.
+            NotOfSchemaError: it is not.
+            ValueError: it has more elements than are read.
         """
+        ...
+
+    def replace_fields(
+        self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
+    ) -> bytes:
+        """``data[start:end]`` with a mask in place of the fields that paths name, of their own type; other bytes stay.
+
+        Raises:
+            NotOfSchemaError: it is not; of JSON, only whether it is an object or array is looked at.
+            ValueError: a field cannot be masked.
+        """
+        ...
+
+    def find_unmaskable(self, paths: JsonPaths, mask: Mask) -> list[str]:
+        """The fields of the schema that paths name and that the mask cannot replace, each as its path and why."""
         ...

@@ -73,10 +73,11 @@ FRONT_DOORS = {
         "registry",
         "settings",
         "units",
+        "unresolved",
         "values",
         "violations",
     },
-    "schemas": {"avro", "ids", "json_schema", "language", "protobuf", "registries", "registry"},
+    "schemas": {"avro", "ids", "json_paths", "json_schema", "language", "masks", "protobuf", "registries", "registry", "sources"},
     "policies": {"catalog", "contract", "plans", "registry", "testing"},
     "interceptors": {
         "catalog",

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
+from pydantic import Field
 
 from kafka_sidecar.plugins.settings import Settings, quote, read_settings
-from kafka_sidecar.policies.contract import ALL, Hints, InvalidRecordError, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.policies.contract import (
+    ALL,
+    Hints,
+    InvalidRecordError,
+    RecordValidationPolicy,
+    TopicMetadata,
+    Unresolved,
+)
+from kafka_sidecar.schemas.registry import NotFetchedError
+from kafka_sidecar.schemas.sources import (
+    PREFIX,
+    FindHeader,
+    NoSchemaError,
+    SchemaSettings,
+    SchemaSource,
+    UnknownSchemaError,
+    begins_with_id,
+    open_source,
+)
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Record
@@ -22,10 +43,15 @@ except ImportError:  # an extra: it is as large as all other dependencies togeth
     cel = None
 
 NOT_INSTALLED = "CEL is not installed; in a clone, pip install '.[cel]'"
+NO_PROTOBUF = "schema: needs the library protobuf; in a clone, pip install '.[schemas]'"
 UNSATISFIED = "Topic %s requires records to satisfy: %s"
 NOT_JSON = "Topic %s requires record values to be JSON"
+UNLIKE = "Topic %s requires record %ss to be of the schema %s: %s"
+NO_SCHEMA = "Topic %s requires record %ss of a known schema, but one %s"
+NO_ID = "Topic %s requires record values to begin with the id of a schema"
 NO_TIME = "Topic %s requires record timestamps within the years 1970 to 9999"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_DEPTH = 128  # levels of a value
 LAST_TIME = 253_402_300_799_999  # the last millisecond of 9999
 
 
@@ -45,7 +71,10 @@ def _headers(topic: TopicMetadata, record: Record) -> dict[str, list[str | bytes
 
 
 def _value(topic: TopicMetadata, record: Record) -> Any:
-    value = record.value
+    return _json(topic, record.value)
+
+
+def _json(topic: TopicMetadata, value: bytes | None) -> Any:
     try:
         return None if value is None else orjson.loads(value)
     except orjson.JSONDecodeError as error:
@@ -128,11 +157,59 @@ def _uses(text: str, name: str) -> bool:
     return False
 
 
+class _InCel:
+    """Makes values of a schema those that CEL takes: it has its own times, which are messages of Protobuf."""
+
+    def __init__(self) -> None:
+        try:
+            self._timestamp = import_module("google.protobuf.timestamp_pb2").Timestamp
+            self._duration = import_module("google.protobuf.duration_pb2").Duration
+        except ImportError as error:  # an extra
+            raise ValueError(NO_PROTOBUF) from error
+
+    def of(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is dict:
+            return {name: self.of(one) for name, one in value.items()}
+        if kind is list:
+            return [self.of(one) for one in value]
+        if kind is datetime:
+            made = self._timestamp()
+            made.FromDatetime(value)
+            return made
+        if kind is timedelta:
+            made = self._duration()
+            made.FromTimedelta(value)
+            return made
+        return value
+
+
 class CelSettings(Settings):
     expression: str | None = None
     """The condition; if not set, the policy's argument is."""
     message: str | None = None
     """The message for the client if the condition is false. Default: the condition."""
+    schema_: SchemaSettings | None = Field(default=None, alias="schema")
+    """The schema of values, whose types expressions then see: `{language: avro, file: order.avsc}` or `{registry: NAME}`. Without it, values are JSON."""  # noqa: E501
+    key_schema: SchemaSettings | None = None
+    """The same for keys. Without it, keys are text or bytes."""
+    prefix: Literal["none", "confluent"] = "none"
+    """What precedes the data of values that are JSON or whose schema is in a file, and of such keys: nothing, or a schema's id as Confluent's serializers write it, which is not looked up."""  # noqa: E501
+
+
+def _json_after_id(topic: TopicMetadata, record: Record) -> Any:
+    value = record.value
+    if value is not None and not begins_with_id(value):
+        raise InvalidRecordError(NO_ID % topic.topic, "no_schema_id")
+    return _json(topic, None if value is None else value[PREFIX:])
+
+
+def _header_of(record: Record) -> FindHeader:
+    def value_of(name: str) -> bytes | None:
+        header = record.header(name)
+        return None if header is None else header.value
+
+    return value_of
 
 
 class Cel(RecordValidationPolicy):
@@ -142,14 +219,30 @@ class Cel(RecordValidationPolicy):
     records_at_once = 20  # a condition with loops can take a millisecond per record
     bytes_at_once = 128 << 10  # JSON becomes objects, at up to 150 ns for a byte
 
+    def __init__(self) -> None:
+        self._sources: dict[str, SchemaSource] = {}
+        self._reads: dict[str, Callable[[TopicMetadata, Record], object]] = {}
+
     def configure(self, configs: Mapping[str, Any]) -> None:
-        self.settings = read_settings(CelSettings, configs)
+        self.settings = own = read_settings(CelSettings, configs)
+        has_prefix = own.prefix == "confluent"
+        named = {"value": own.schema_, "key": own.key_schema}
+        self._sources = {
+            name: open_source(settings, has_prefix, name == "key") for name, settings in named.items() if settings
+        }
+        self._reads = {name: partial(self._decode, name, source) for name, source in self._sources.items()}
+        if self._sources:
+            self._in_cel = _InCel()
+        if has_prefix:
+            self._reads.setdefault("value", _json_after_id)
         if self.settings.expression is not None:
             compile_program(self.settings.expression)
 
     def hints(self) -> Hints:
         if self.settings.expression is not None:
-            return compile_program(self.settings.expression).hints
+            hints = compile_program(self.settings.expression).hints
+            has_ids = any(source.schema is None for source in self._sources.values())
+            return hints | Hints(access_headers=True) if has_ids and hints.access_contents else hints
         return RecordValidationPolicy.hints(self)
 
     def check(self, text: str) -> None:
@@ -160,7 +253,8 @@ class Cel(RecordValidationPolicy):
     def validate(self, topic: TopicMetadata, record: Record) -> None:
         text = self.settings.expression or topic.validation_policy
         condition = compile_program(text)
-        values = {name: variable.read(topic, record) for name, variable in condition.used.items()}
+        reads = self._reads
+        values = {name: reads.get(name, variable.read)(topic, record) for name, variable in condition.used.items()}
         try:
             result = condition.expression.eval(data=values)
         except RuntimeError as error:  # more steps than CEL's budget, or a value that it cannot convert
@@ -170,6 +264,31 @@ class Cel(RecordValidationPolicy):
         if result.type() == cel.Type.ERROR:
             raise InvalidRecordError(self._message(topic, text), "not_evaluated")
         raise InvalidRecordError(self._message(topic, text), "condition")
+
+    def files(self) -> Iterable[Path]:
+        return [file for source in self._sources.values() for file in source.files]
+
+    async def resolve(self, key: object) -> None:
+        assert isinstance(key, tuple)
+        part, question = key
+        await self._sources[part].fetch(question)
+
+    def _decode(self, part: str, source: SchemaSource, topic: TopicMetadata, record: Record) -> Any:
+        data = record.key if part == "key" else record.value
+        if data is None:
+            return None
+        try:
+            schema, start, framed, _ = source.find(data, _header_of(record))
+        except UnknownSchemaError as error:
+            raise InvalidRecordError(NO_SCHEMA % (topic.topic, part, error), "unknown_schema") from error
+        except NoSchemaError as error:
+            raise InvalidRecordError(NO_SCHEMA % (topic.topic, part, error), "no_schema_id") from error
+        except NotFetchedError as error:
+            raise Unresolved((part, error.question)) from error
+        try:
+            return self._in_cel.of(schema.decode(data, start, len(data), MAX_DEPTH, framed))
+        except ValueError as error:
+            raise InvalidRecordError(UNLIKE % (topic.topic, part, schema.name, error), "not_of_schema") from error
 
     def _message(self, topic: TopicMetadata, text: str) -> str:
         return self.settings.message or UNSATISFIED % (topic.topic, text)

@@ -10,14 +10,13 @@ from pydantic import Field
 
 from kafka_sidecar.plugins.settings import Settings, SettingsPath, read_settings, reject_argument
 from kafka_sidecar.policies.contract import ALL, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.schemas.sources import files_of, text_of
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
     from kafka_sidecar.schemas.language import Schema
 
 PREFIXES = {"none": 0, "confluent": 5}  # bytes: a 0 and the id of four bytes
-MAX_FILES = 1000  # of a folder
-MAX_FILE_BYTES = 1 << 20
 NULL = "Topic %s requires record %ss not to be null"
 NO_ID = "Topic %s requires record %ss to begin with the id of a schema"
 UNLIKE = "Topic %s requires record %ss to be of the schema %s: %s"
@@ -58,9 +57,9 @@ class SchemaFilePolicy(RecordValidationPolicy):
         if self.settings.file is None:
             raise ValueError("needs a schema: configure it under policies: with a file")
         self._file, self._references = Path(self.settings.file), self.settings.references
-        self._others = [] if self._references is None else _files_of(Path(self._references), self.ending)
-        others = {str(path.relative_to(str(self._references))): _text_of(path) for path in self._others}
-        text = _text_of(self._file)
+        self._others = [] if self._references is None else files_of(Path(self._references), self.ending)
+        others = {str(path.relative_to(str(self._references))): text_of(path) for path in self._others}
+        text = text_of(self._file)
         try:
             self._schema = self.parse(text, others)
         except ValueError as error:
@@ -92,23 +91,3 @@ class SchemaFilePolicy(RecordValidationPolicy):
                     yield Fault(record.index, NO_ID % (topic.topic, part), "no_schema_id")
         for index, why in schema.find_faults(records, part == "key", skip, own.max_depth, framed=skip > 0):
             yield Fault(index, UNLIKE % (topic.topic, part, schema.name, why), "not_of_schema")
-
-
-def _files_of(folder: Path, ending: str) -> list[Path]:
-    if not folder.is_dir():
-        raise ValueError(f"references: {folder} is not a folder")
-    found = sorted(path for path in folder.rglob(f"*{ending}") if path.is_file())
-    if len(found) > MAX_FILES:
-        raise ValueError(f"references: {folder} has {len(found)} files: at most {MAX_FILES} are read")
-    return found
-
-
-def _text_of(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ValueError(f"file: {path} has more than {MAX_FILE_BYTES} bytes")
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise ValueError(f"file: {path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"file: {path} is not UTF-8") from error

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from traceback import walk_tb
 
 from kafka_sidecar.codec.records import Header
-from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
+from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError, Key
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.interceptors.guard import Place
+from kafka_sidecar.interceptors.guard import Place, ResolveRequired
 from kafka_sidecar.interceptors.producing import Producers
 from kafka_sidecar.interceptors.records import ConsumerRecord, ProducerRecord
 from kafka_sidecar.interceptors.testing import consume_through, send_through
@@ -73,12 +75,24 @@ class Runs:
         headers = sent.headers.to_tuple()
         before = ConsumerRecord(self.topic, 0, offset, sent.key, sent.value, headers, sent.timestamp, self.context)
         try:
-            left = consume_through(chain, [before])
+            left = _waited(chain, before)
             outcome = _outcome(before, left[0]) if left else "dropped"
         except FailClosedError:
             outcome = "withheld from consumers"
         yield from self.failures.take()
         yield f"on_consume: {outcome}"
+
+
+def _waited(chain: Consumers, record: ConsumerRecord) -> list[ConsumerRecord]:
+    """What is left of a record, once interceptors have fetched what they need."""
+    asked: set[Key] = set()
+    while True:
+        try:
+            return consume_through(chain, [record], asked)
+        except ResolveRequired as waiting:
+            asked.add((waiting.name, waiting.key))
+            with suppress(Exception):  # it says so when it is called again
+                asyncio.run(waiting.interceptor.resolve(waiting.key))
 
 
 def load_runs(config: Config, topic: str, client_id: str | None) -> Runs | None:

@@ -1,8 +1,8 @@
 """Avro schemas, as programs for `walk`.
 
 A schema is hostile input, too: its size, depth, names and types have limits. What is checked is what a value's bytes
-depend on (Avro 1.12, "Schema Declaration"): names, types, fields, symbols, sizes, unions. Defaults, aliases, order,
-documentation and logical types change no byte and are left alone.
+depend on (Avro 1.12, "Schema Declaration"): names, types, fields, symbols, sizes, unions. Defaults, aliases, order and
+documentation are left alone; a logical type changes no byte, and one that is not valid counts as none, as in Avro.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kafka_sidecar.schemas.avro.masking import find_unmaskable, replace_fields
+from kafka_sidecar.schemas.avro.types import AvroType, Logical, logical_of
+from kafka_sidecar.schemas.avro.values import decode
 from kafka_sidecar.schemas.avro.walk import (
     ARRAY,
     BOOLEAN,
@@ -36,9 +39,12 @@ from kafka_sidecar.schemas.avro.walk import (
     find_not_avro,
     walk_long,
 )  # fmt: skip
+from kafka_sidecar.schemas.language import NotOfSchemaError
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
+    from kafka_sidecar.schemas.json_paths import JsonPaths
+    from kafka_sidecar.schemas.masks import Mask
 
 MAX_FAULTS = 1000  # of one batch that are looked for
 
@@ -81,7 +87,7 @@ class AvroSchema:
 
     name: str  # full name of a record, enum or fixed; else the type
     program: bytes  # for `walk`
-    fields: Mapping[int, Sequence[str]]  # names of the fields of the record at that word
+    types: Mapping[int, AvroType]  # by their words in the program
     has_types: ClassVar[bool] = False
 
     @classmethod
@@ -126,7 +132,22 @@ class AvroSchema:
         return self.name
 
     def decode(self, data: bytes, start: int, end: int, max_depth: int, framed: bool = False) -> Any:
-        raise NotImplementedError
+        self._check(data, start, end, max_depth)
+        return decode(self.types, data, start, end)
+
+    def replace_fields(
+        self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
+    ) -> bytes:
+        self._check(data, start, end, MAX_DEPTH)
+        return replace_fields(self.types, data, start, end, paths, mask)
+
+    def find_unmaskable(self, paths: JsonPaths, mask: Mask) -> list[str]:
+        return find_unmaskable(self.types, paths, mask)
+
+    def _check(self, data: bytes, start: int, end: int, max_depth: int) -> None:
+        fault = self.fault_of(data, start, end, max_depth)
+        if fault is not None:
+            raise NotOfSchemaError(str(fault))
 
     def fault_of(self, data: bytes, start: int, end: int, max_depth: int = 128) -> AvroFault | None:
         """Why ``data[start:end]`` is not one value of this schema in the binary encoding, or None if it is.
@@ -146,10 +167,11 @@ class AvroSchema:
         path = "$"
         for level in range(_slot(stack, 0)):
             node, left, elements = (_slot(stack, 3 * level + part) for part in (1, 2, 3))
-            if node in self.fields:
-                path += f".{self.fields[node][left - 1]}" if left else ""
+            about = self.types[node]
+            if about.kind == RECORD:
+                path += f".{about.names[left - 1]}" if left else ""
             elif elements:
-                path += f"[{elements - 1}]" if _word(self.program, node) == ARRAY else "{}"
+                path += f"[{elements - 1}]" if about.kind == ARRAY else "{}"
             if len(path) > MAX_PATH:
                 return f"{path[:MAX_PATH]}..."
         return path
@@ -157,10 +179,6 @@ class AvroSchema:
 
 def _slot(stack: bytearray, at: int) -> int:
     return int(struct.unpack_from("=q", stack, 8 * at)[0])
-
-
-def _word(program: bytes, at: int) -> int:
-    return int(struct.unpack_from("=i", program, 4 * at)[0])
 
 
 def _load(text: str, name: str = "") -> Any:
@@ -179,7 +197,9 @@ class _Node:
     kind: int
     size: int = 0  # of a fixed; symbols of an enum
     parts: Sequence[int] = ()  # nodes
-    names: Sequence[str] = ()  # of fields
+    names: Sequence[str] = ()  # of fields; symbols
+    default: int = 0  # symbol of an enum
+    logical: Logical | None = None
 
 
 class _Compiler:
@@ -205,7 +225,7 @@ class _Compiler:
         at = 4 * len(nodes)
         words: list[int] = []
         links: list[int] = []
-        fields: dict[int, Sequence[str]] = {}
+        types: dict[int, AvroType] = {}
         for number, node in enumerate(nodes):
             parts = [4 * (part + 1) for part in node.parts]
             if node.kind in (RECORD, UNION):
@@ -215,14 +235,15 @@ class _Compiler:
                 words += [node.kind, parts[0], 0, 0]
             else:
                 words += [node.kind, node.size, 0, 0]
-            if node.kind == RECORD:
-                fields[4 * number] = node.names
+            types[4 * number] = AvroType(
+                node.kind, node.size, tuple(parts), tuple(node.names), node.default, node.logical
+            )
         name = next((name for name, number in self._named.items() if number == root), None)
         kind = nodes[0].kind
         return AvroSchema(
             name or next((word for word, one in {**PRIMITIVE, **_COMPLEX}.items() if one == kind), "union"),
             struct.pack(f"={len(words) + len(links)}i", *words, *links),
-            fields,
+            types,
         )
 
     def _new(self, node: _Node, path: str) -> int:
@@ -249,6 +270,9 @@ class _Compiler:
             return self._new_of(MAP, declared, "values", namespace, path, depth)
         if kind in _NAMED:
             return self._declare(kind, declared, namespace, path, depth)
+        logical = logical_of(PRIMITIVE.get(kind, -1), declared)
+        if logical is not None:  # a type of its own
+            return self._new(_Node(PRIMITIVE[kind], logical=logical), path)
         return self._by_name(kind, namespace, path)
 
     def _by_name(self, name: str, namespace: str, path: str) -> int:
@@ -274,7 +298,8 @@ class _Compiler:
         if UNION in kinds:
             raise AvroSchemaError(f"{path}: a union is directly in a union")
         # Named types may be several; of each other type there is one (Avro 1.12, "Unions").
-        if len(set(parts)) < len(parts) or any(kinds.count(kind) > 1 for kind in (ARRAY, MAP)):
+        of_kinds = [part if kind in _NAMED.values() else -1 - kind for part, kind in zip(parts, kinds, strict=True)]
+        if len(set(of_kinds)) < len(parts):
             raise AvroSchemaError(f"{path}: a union has a type twice")
         return self._new(_Node(UNION, parts=parts), path)
 
@@ -285,9 +310,13 @@ class _Compiler:
         node = _Node(_NAMED[kind])
         number = self._named[full] = self._new(node, path)  # before its fields: they may refer to it
         if kind == "enum":
-            node.size = len(_symbols(declared, path))
+            node.names = _symbols(declared, path)
+            node.size = len(node.names)
+            default = declared.get("default")
+            node.default = node.names.index(default) if default in node.names else 0
         elif kind == "fixed":
             node.size = _fixed_size(declared, path)
+            node.logical = logical_of(FIXED, declared, node.size)
         else:
             fields = list(_fields(declared, path))
             node.names = [name for name, _ in fields]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support.pages import Block, page
+from support.pages import ROOT, Block, page
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
@@ -66,6 +67,7 @@ def test_every_example_can_be_used(block: Block, tmp_path: Path, report: Any, mo
         monkeypatch.setenv(variable, value)
     path = tmp_path / "sidecar.yaml"
     path.write_text(block.text)
+    shutil.copytree(ROOT / "examples/policies/schemas", tmp_path / "schemas")
     found = catalog(load(path, {}, {}), report)
     assert len(found.guards) == len(yaml.safe_load(block.text)["interceptors"])
 

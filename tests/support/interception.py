@@ -21,17 +21,20 @@ from kafka_sidecar.interceptors.contract import (
     ProducerInterceptor,
     RecordMetadata,
     TopicPartition,
+    Unresolved,
 )
 from kafka_sidecar.interceptors.headers import Headers
 from kafka_sidecar.interceptors.metrics import Metric
 from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, ProducerRecord
 from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange, StageRun
+from kafka_sidecar.proxy.features.interception.consume_stage import InterceptorFetch
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import TopicIds, TopicNames
+from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
 from support import oracle
 from support.client import FakeClient
 from support.driven import Driven, Step
@@ -169,6 +172,32 @@ class Hides(Opened, ConsumerInterceptor):
         return [record.replace(value=b"***") for record in records]
 
 
+class Waits(Reads):
+    """Hides all records; it has to fetch the rest of "ask ..." first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: set[object] = set()
+        self.fetched: list[object] = []
+
+    def hints(self) -> Hints:
+        return Hints(fail_closed=True)
+
+    def on_consume(self, records: ConsumerRecords) -> Iterable[ConsumerRecord]:
+        for record in records:
+            word, _, rest = (record.value or b"").partition(b" ")
+            if word == b"ask" and rest not in self.known:
+                raise Unresolved(rest)
+        return [record.replace(value=b"***") for record in super().on_consume(records)]
+
+    async def resolve(self, key: object) -> None:
+        self.fetched.append(key)
+        if key == b"unavailable":
+            raise OSError("no answer")
+        if key != b"in vain":
+            self.known.add(key)
+
+
 Given = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -224,6 +253,7 @@ class Intercepting:
         )  # fmt: skip
         self.client = FakeClient()
         self.needs: list[Need] = []
+        self.fetches = PlugInFetches("interceptor")
 
     async def _ask(self, wanted: Collection[bytes]) -> Mapping[bytes, str]:
         self.asked_for += sorted(wanted)
@@ -252,6 +282,9 @@ class Intercepting:
         async with asyncio.timeout(10):
             if isinstance(need, Work):
                 return await asyncio.to_thread(need.run)
+            if isinstance(need, InterceptorFetch):
+                await self.fetches.resolve(need.name, need.interceptor, need.key)
+                return None
             if isinstance(need, TopicNames):
                 with suppress(OSError):
                     await self.topics.resolve(need.topic_ids)

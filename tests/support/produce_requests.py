@@ -22,9 +22,9 @@ from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, ValidationRun
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
-from kafka_sidecar.proxy.features.validation.validator import PolicyFetches
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import TopicNames
+from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
 from support import old_requests, oracle
 from support.client import FAKE_CLIENT
 from support.driven import Driven, Step
@@ -149,7 +149,7 @@ class Validating:
         self.limit = limit
         self.time_limit = time_limit
         self.max_record_errors = MAX_REJECTIONS
-        self.fetches = PolicyFetches()
+        self.fetches = PlugInFetches("policy")
         self.configs_are_known = True
         self.needs: list[Need] = []
 
@@ -187,7 +187,7 @@ class Validating:
                 with suppress(OSError):
                     await self.names.resolve(need.topic_ids)
             elif isinstance(need, PolicyFetch):
-                await self.fetches.resolve(need.rule, need.key)
+                await self.fetches.resolve(need.rule.name, need.rule.policy, need.key)
             else:
                 raise AssertionError(f"{need} is not expected")
         return None

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.errors import bare
 from kafka_sidecar.codec.visibility import acquired_only, all_visible, committed_only
 from kafka_sidecar.interceptors.committing import Committers
 from kafka_sidecar.interceptors.consuming import Consumers
-from kafka_sidecar.interceptors.contract import Context, Offsets
-from kafka_sidecar.plugins.effects import Steps, TimeLeft, TimeLimit, Work
+from kafka_sidecar.interceptors.contract import Context, Interceptor, Offsets
+from kafka_sidecar.interceptors.guard import ResolveRequired
+from kafka_sidecar.plugins.effects import Need, Steps, TimeLeft, TimeLimit, Work
 from kafka_sidecar.proxy.exchanges.commits import Stage as CommitApiStage
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
@@ -63,13 +66,43 @@ class ConsumeStage(Stage):
         return ConsumeRun(self._chains, self._services, client, version)
 
 
-def consume_in_thread(reading: PartitionReading, consume: Callable[[], Remaining], limit: TimeLeft) -> Steps[Remaining]:
-    """What is left of records that take long, or if they take too long."""
+@dataclass(frozen=True, slots=True)
+class InterceptorFetch(Need):
+    """Call ``interceptor.resolve(key)``, once for all that ask for the same. Answered with nothing: call it again."""
+
+    name: str
+    interceptor: Interceptor
+    key: object
+    limit: TimeLeft | None = None
+
+
+def consume_in_thread(
+    reading: PartitionReading,
+    consume: Callable[[], Remaining],
+    limit: TimeLeft,
+    waiting: ResolveRequired | None = None,
+) -> Steps[Remaining]:
+    """What is left of records that take long, or for which interceptors are waiting; or if they take too long."""
     try:
-        remaining: Remaining = yield Work(consume, is_light=reading.is_light, limit=limit)
-        return remaining
+        while True:
+            if waiting is not None:
+                yield InterceptorFetch(waiting.name, waiting.interceptor, waiting.key, limit)
+                reading.asked.add((waiting.name, waiting.key))  # one that asks for it again would ask for ever
+            done: Remaining | ResolveRequired = yield Work(
+                partial(_tried, consume), is_light=reading.is_light, limit=limit
+            )
+            if not isinstance(done, ResolveRequired):
+                return done
+            waiting = done
     except TimeoutError:
         return reading.give_up("timed_out")
+
+
+def _tried(consume: Callable[[], Remaining]) -> Remaining | ResolveRequired:
+    try:
+        return consume()
+    except ResolveRequired as error:
+        return bare(error)
 
 
 class ConsumeRun(StageRun):
@@ -125,18 +158,23 @@ class ConsumeRun(StageRun):
         if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(
             min(services.limit, MAX_INLINE_CONSUMED_BYTES)
         ):
-            self._settle(partition, self._consume(partition, reading))
+            done = _tried(partial(self._consume, partition, reading))
+            if isinstance(done, ResolveRequired):
+                return self._consume_in_thread(partition, reading, done)
+            self._settle(partition, done)
             return None
         return self._consume_in_thread(partition, reading)
 
     def finish(self) -> Steps[None] | None:
         return self._held.confirm() if self._held is not None else None
 
-    def _consume_in_thread(self, partition: FetchedPartition, reading: PartitionReading) -> Steps[None]:
+    def _consume_in_thread(
+        self, partition: FetchedPartition, reading: PartitionReading, waiting: ResolveRequired | None = None
+    ) -> Steps[None]:
         if self._time_left is None:
             self._time_left = self._services.time_limit.start()
         consume = partial(self._consume, partition, reading)
-        self._settle(partition, (yield from consume_in_thread(reading, consume, self._time_left)))
+        self._settle(partition, (yield from consume_in_thread(reading, consume, self._time_left, waiting)))
 
     def _consume(self, partition: FetchedPartition, reading: PartitionReading) -> Remaining:
         if self._held is None:
@@ -220,12 +258,16 @@ class ShareRun(ShareFetchApiRun):
             max_records=services.max_records,
         )  # fmt: skip
         consume = partial(reading.consume, services.limit)
+        waiting = None
         if len(records) <= MAX_INLINE_COMPRESSED_BYTES and reading.inflate(
             min(services.limit, MAX_INLINE_CONSUMED_BYTES)
         ):
-            _settle(partition, consume())
-        else:
-            _settle(partition, (yield from consume_in_thread(reading, consume, self._time_left)))
+            done = _tried(consume)
+            if not isinstance(done, ResolveRequired):
+                _settle(partition, done)
+                return
+            waiting = done
+        _settle(partition, (yield from consume_in_thread(reading, consume, self._time_left, waiting)))
 
 
 def _settle(partition: AcquiredPartition, remaining: Remaining) -> None:

@@ -19,8 +19,9 @@ from kafka_sidecar.codec.records import (
     reseal,
 )
 from kafka_sidecar.codec.visibility import MAX_OFFSET, SHOWN, Visibility, all_visible, offsets_of
-from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError
+from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError, Key
 from kafka_sidecar.interceptors.contract import Context
+from kafka_sidecar.interceptors.guard import ResolveRequired
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_LIGHT_BYTES, are_light
 from kafka_sidecar.proxy.features.interception.services import Report
 
@@ -43,11 +44,11 @@ UNCHANGED = Remaining(None)
 
 class PartitionReading:
     """The records of one partition on their way through its interceptors. Each batch is inflated once at most, also
-    where the loop gives up and a thread begins again."""
+    where the loop gives up and a thread begins again, and where interceptors have to wait."""
 
     __slots__ = (
         "_api", "_batches", "_chain", "_context", "_hides", "_hides_unreadable", "_index", "_inflated",
-        "_max_records", "_records", "_stats", "_topic", "_visibilities",
+        "_max_records", "_news", "_records", "_stats", "_topic", "_visibilities", "asked",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +86,8 @@ class PartitionReading:
         self._api = api
         self._batches: list[tuple[Batch, Visibility]] | None = None
         self._inflated: dict[int, Records] = {}  # by index of the batch
+        self._news: list[tuple[Batch, bytes | memoryview]] = []  # what is left of those that interceptors have seen
+        self.asked: set[Key] = set()  # what interceptors have waited for
 
     def inflate(self, limit: int) -> bool:
         """Inflate all batches that are shown, before any interceptor sees one: it must not see any twice.
@@ -113,22 +116,26 @@ class PartitionReading:
         return True
 
     def consume(self, limit: int, marker: bool = True, offset: int = 0) -> Remaining:
-        """Let the interceptors see the records.
+        """Let the interceptors see the records, or go on where one had to wait.
 
         Args:
             limit: bytes that a batch may have when it is inflated; a larger one is not intercepted.
             marker: whether hidden records at the end become a marker, or nothing.
             offset: that the client has asked for. Without a marker, a batch of which the client has seen all that is
                 left counts as hidden: such clients go on after the last record, not the batch, and would ask again.
+
+        Raises:
+            ResolveRequired: an interceptor has to wait; then call this again.
         """
         hides, seen_to = self._hides, 0 if marker else offset
         try:
             found = self._cut()
         except CodecError:
             return self.give_up("unreadable")
-        news: list[tuple[Batch, bytes | memoryview]] = []
-        withheld_from, changed = None, hides and sum(len(batch.data) for batch, _ in found) < len(self._records)
-        for at, (batch, visibility) in enumerate(found):
+        news, withheld_from = self._news, None
+        changed = hides and sum(len(batch.data) for batch, _ in found) < len(self._records)
+        changed = changed or any(new is not batch.data for batch, new in news)
+        for at, (batch, visibility) in enumerate(found[len(news) :], len(news)):
             new = self._consume_batch(at, batch, visibility, limit, seen_to)
             if new is None:
                 if hides:
@@ -175,7 +182,11 @@ class PartitionReading:
         except CodecError as error:
             why = "too_large" if isinstance(error, BatchTooLargeError) else "unreadable"
             return self._skip(why)
-        return self._consume_records(batch, records, seen_to)
+        try:
+            return self._consume_records(batch, records, seen_to)
+        except ResolveRequired:
+            self._inflated[at] = records
+            raise
 
     def _skip(self, reason: str) -> bytes | None:
         """What is left of a batch that cannot be looked into."""
@@ -187,7 +198,7 @@ class PartitionReading:
 
     def _consume_records(self, batch: Batch, records: Records, seen_to: int) -> bytes | memoryview | None:
         try:
-            left = self._chain.consume(self._context, self._topic, self._index, batch.header, records)
+            left = self._chain.consume(self._context, self._topic, self._index, batch.header, records, self.asked)
         except FailClosedError:  # its failure has been reported
             return None
         if left is records:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.plugins.effects import TimeLimit
@@ -13,11 +14,18 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
-from kafka_sidecar.proxy.features.interception.consume_stage import CommitStage, ConsumeStage, ShareStage
+from kafka_sidecar.proxy.features.interception.consume_stage import (
+    CommitStage,
+    ConsumeStage,
+    InterceptorFetch,
+    ShareStage,
+)
 from kafka_sidecar.proxy.features.interception.from_config import catalog
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
+from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.telemetry.clock import now_ms
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
@@ -29,6 +37,14 @@ class Interception(Feature):
         self.stats = InterceptionStats(time.monotonic)
         self.catalog = InterceptorCatalog((), self.stats)
         self._services = Services(name_of, self.stats, now_ms, time.perf_counter, 0, 0)
+        self._fetches = PlugInFetches("interceptor")
+
+    def register(self, performer: Performer) -> None:
+        """Say how the needs of this feature are met."""
+        performer.add(InterceptorFetch, lambda need: self._fetches.resolve(need.name, need.interceptor, need.key))
+
+    def files(self) -> Iterable[Path]:
+        return [file for guard in self.catalog.guards for file in guard.interceptor.files()]
 
     def load(self, config: Config) -> Callable[[], None]:
         """Load the interceptors of a configuration; what is returned applies them.
@@ -99,4 +115,6 @@ class Interception(Feature):
 
 def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
-    return Interception(site.topics.name_of)
+    interception = Interception(site.topics.name_of)
+    interception.register(site.performer)
+    return interception

@@ -1,21 +1,15 @@
-"""Record validation in a running sidecar: the rules that are current, and what its stage of a Produce needs.
-
-What a policy has to wait for (`Unresolved`, design D8) is fetched once for all that wait, with a time limit.
-"""
+"""Record validation in a running sidecar: the rules that are current, and what its stage of a Produce needs."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.effects import TimeLimit
-from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
@@ -25,15 +19,11 @@ from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
 from kafka_sidecar.proxy.runtime.performer import Performer
-from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
-log = logging.getLogger(__name__)
-
-MAX_FETCH_S = 5.0  # below validation.timeout: that a fetch takes too long is the policy's failure
-GRACE_S = 1.0  # in which a fetch that is over its limit may end by itself
 
 
 class Validator(Stage, Feature):
@@ -55,7 +45,7 @@ class Validator(Stage, Feature):
         self.stats = ValidationStats(time.time)
         self._topic_configs = topic_configs
         self._id_of = id_of
-        self._fetches = PolicyFetches()
+        self._fetches = PlugInFetches("policy")
         if config is not None:
             self.apply(config)
 
@@ -96,7 +86,7 @@ class Validator(Stage, Feature):
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""
-        performer.add(PolicyFetch, lambda need: self._fetches.resolve(need.rule, need.key))
+        performer.add(PolicyFetch, lambda need: self._fetches.resolve(need.rule.name, need.rule.policy, need.key))
         performer.add(TopicConfigsKnown, lambda need: self._wait_for_configs())
 
     def check(self, text: str) -> None:
@@ -150,31 +140,6 @@ class Validator(Stage, Feature):
         except TimeoutError:
             return kept.trouble
         return None
-
-
-class PolicyFetches:
-    """The fetches of one process that are under way."""
-
-    def __init__(self) -> None:
-        # By id() of the policy: two of one class may be equal, as dataclasses are, or not hashable.
-        self._running: dict[tuple[int, object], asyncio.Task[None]] = {}
-
-    async def resolve(self, rule: Rule, key: object) -> None:
-        """Let the policy fetch what it needs. Raises nothing: a policy that has not got it says so when it is asked."""
-        fetch = id(rule.policy), key
-        if fetch not in self._running:
-            self._running[fetch] = spawn(self._fetched(rule, key), "fetch what a policy needs")
-            self._running[fetch].add_done_callback(lambda _: self._running.pop(fetch, None))
-        # The connection may end meanwhile: others wait for the same. A fetch may not listen to being cancelled.
-        await asyncio.wait([self._running[fetch]], timeout=MAX_FETCH_S + GRACE_S)
-
-    @calls_plug_in(lambda of: Call("policy", of["rule"].name, "resolve"))
-    async def _fetched(self, rule: Rule, key: object) -> None:
-        try:
-            async with asyncio.timeout(MAX_FETCH_S):
-                await rule.policy.resolve(key)
-        except (Exception, SystemExit):  # whatever a policy raises is its failure, not the session's
-            log.exception("policy fetch failed", extra={"policy": rule.name})
 
 
 def feature(site: Site) -> Feature:

@@ -54,8 +54,8 @@ def _hidden_record_shown() -> None:
 
     edit = consuming._edit_as_lists
 
-    def show(guards: Any, info: Any, records: Any) -> Any:
-        for record, change in edit(guards, info, records):
+    def show(guards: Any, info: Any, records: Any, asked: Any) -> Any:
+        for record, change in edit(guards, info, records, asked):
             if change is not None or len(guards) == 1:
                 yield record, change
 

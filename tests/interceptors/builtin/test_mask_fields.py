@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.avro_values import ITEM, ORDER, VALUE, written
+from support.registries import Registry
 
 from kafka_sidecar.codec.records import Records, batches, build_batch
-from kafka_sidecar.interceptors.builtin.json_paths import JsonPaths
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.interceptors.consuming import FailClosedError
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.interceptors.guard import Limits
+from kafka_sidecar.interceptors.guard import Limits, ResolveRequired
+from kafka_sidecar.plugins.settings import FileSettings
+from kafka_sidecar.schemas.avro.schema import AvroSchema
+from kafka_sidecar.schemas.ids import SchemaId
+from kafka_sidecar.schemas.json_paths import JsonPaths
+from kafka_sidecar.schemas.json_schema import JsonSchema
 
 Consumed = Callable[..., list[bytes | None]]
 CARD = {"fields": ["$.card.number"]}
@@ -88,7 +97,15 @@ def test_the_replacement_of_a_field_is_configurable(mask: Any, field: str, expec
     assert consumed({"fields": ["$.a"], "with": mask}, f'{{"a": {field}}}') == [f'{{"a": {expected}}}'.encode()]
 
 
-UNREADABLE = [SECRET.encode(), f'"{SECRET}"'.encode(), b"", b"\xff", b'{"card": {"number": "4000"', b"\0\0\0\0\1{}"]
+UNREADABLE = [
+    SECRET.encode(),
+    f'"{SECRET}"'.encode(),
+    b"",
+    b"\xff",
+    b'{"card": {"number": "4000"',
+    b"\0\0\0\0\1{",
+    b"\0{}",
+]
 
 
 def test_an_unreadable_value_is_hidden_by_default(consumed: Consumed) -> None:
@@ -174,3 +191,141 @@ def test_the_result_is_the_same_json_with_the_fields_replaced(value: Any, spaced
 def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str, consumed: Consumed) -> None:
     with pytest.raises(ValueError, match=message):
         consumed(settings)
+
+
+PREFIX = b"\0\0\0\0\7"
+
+
+def test_json_after_the_id_of_a_schema_is_masked_and_the_id_stays(consumed: Consumed) -> None:
+    value, masked = b'{"card": {"number": "4000"}}', b'{"card": {"number": "***"}}'
+    for prefix in ({}, {"prefix": "confluent"}):
+        assert consumed({**CARD, **prefix}, PREFIX + value) == [PREFIX + masked]
+    assert consumed(CARD, value) == [masked]
+    assert consumed({**CARD, "prefix": "confluent"}, value) == [b'"***"']
+    assert consumed({**CARD, "prefix": "none"}, PREFIX + value, value) == [b'"***"', masked]
+
+
+@pytest.fixture
+def avro(tmp_path: Path) -> dict[str, str]:
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(ORDER))
+    return {"language": "avro", "file": str(file)}
+
+
+AVRO_FIELDS = ["$.id", "$.items[*].sku", "$.notes.*"]
+MASKED = {
+    **VALUE,
+    "id": 9,
+    "items": [{**ITEM, "sku": "***"}, {**ITEM, "sku": "***", "part_of": ITEM}],
+    "notes": {"k": None, "l": "***"},
+}
+GOOD, EXPECTED = written(ORDER, VALUE), written(ORDER, MASKED)
+
+
+@pytest.mark.parametrize(("prefix", "before"), [("none", b""), ("confluent", PREFIX)])
+def test_fields_of_avro_values_are_masked_by_their_own_type(
+    prefix: str, before: bytes, avro: dict[str, str], consumed: Consumed
+) -> None:
+    settings = {"fields": AVRO_FIELDS, "schema": avro, "prefix": prefix, "number": 9}
+    assert consumed(settings, before + GOOD, None) == [before + EXPECTED, None]
+
+
+def test_an_avro_value_that_is_not_of_the_schema_is_hidden_kept_or_dropped(
+    avro: dict[str, str], consumed: Consumed
+) -> None:
+    settings = {"fields": AVRO_FIELDS, "schema": avro, "prefix": "confluent"}
+    bad = [PREFIX + GOOD[:-1], GOOD, b""]
+    assert consumed(settings, *bad) == [b'"***"'] * 3
+    assert consumed({**settings, "unreadable": "keep"}, *bad) == bad
+    assert consumed({**settings, "unreadable": "drop"}, *bad) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"fields": ["$.items", "$.id"], "prefix": "none"}, r"fields: \$.items: an array cannot be masked"),
+        ({"with": None, "prefix": "none"}, r"fields: \$.id: cannot be null; \$.items\[\*\].sku: cannot be null"),
+        ({"number": 0.5, "prefix": "none"}, r"\$.id: 0.5 is not a whole number of 64 bits"),
+        ({}, "prefix: write none or confluent"),
+        ({"schema": {"file": "a"}}, "schema: write the language of the file"),
+        ({"schema": {"registry": "other"}}, "schema.registry: there is no schema registry 'other'"),
+        ({"prefix": "confluent", "schema": {"registry": "main"}}, "prefix: remove it"),
+    ],
+)
+def test_what_cannot_be_masked_is_a_mistake_of_the_configuration(
+    settings: dict[str, Any], message: str, avro: dict[str, str], consumed: Consumed
+) -> None:
+    given = FileSettings({"fields": AVRO_FIELDS, "schema": avro, **settings}, Path(), {"main": Registry({})})
+    with pytest.raises(ValueError, match=message) as error:
+        consumed(given)
+    assert "\n" not in str(error.value)
+
+
+def test_values_of_a_json_schema_are_masked_as_other_json(tmp_path: Path, consumed: Consumed) -> None:
+    file = tmp_path / "card.json"
+    file.write_text('{"type": "object"}')
+    settings = {**CARD, "schema": {"language": "json_schema", "file": str(file)}}
+    value = b'{"card": {"number": "4000"}}'
+    assert consumed(settings, PREFIX + value, value) == [
+        PREFIX + value.replace(b"4000", b"***"),
+        value.replace(b"4000", b"***"),
+    ]
+
+
+class InTime:
+    """Consumes values as a sidecar does: what the interceptor has to wait for is fetched, then it is called again."""
+
+    def __init__(self, consumed: Consumed, registry: Registry, **settings: Any) -> None:
+        self.consumed, self.registry = consumed, registry
+        self.settings = FileSettings({"schema": {"registry": "main"}, **settings}, Path(), {"main": registry})
+
+    def of(self, *values: bytes | None) -> list[Any]:
+        while True:
+            try:
+                return self.consumed(self.settings, *values)
+            except ResolveRequired as waiting:
+                asyncio.run(waiting.interceptor.resolve(waiting.key))
+
+
+def test_the_schemas_of_a_registry_are_waited_for(consumed: Consumed) -> None:
+    older = {**ORDER, "fields": [*ORDER["fields"], {"name": "card", "type": "string"}]}
+    registry = Registry(
+        {
+            SchemaId("id", 7): AvroSchema.parse(json.dumps(ORDER)),
+            SchemaId("id", 8): JsonSchema('{"type": "object"}'),
+            SchemaId("id", 9): AvroSchema.parse(json.dumps(older)),
+            SchemaId("id", 10): AvroSchema.parse(
+                '{"type": "array", "items": ["int", {"type": "map", "values": "int"}]}'
+            ),
+        }
+    )
+    in_time = InTime(consumed, registry, fields=[*AVRO_FIELDS, "$.card", "$[1]"], number=9)
+    card = b"\0\0\0\0\x08" + b'{"card": 1}'
+    old = written(older, {**VALUE, "card": "4000"})
+    values = [
+        PREFIX + GOOD,
+        None,
+        card,
+        b"\0\0\0\0\x09" + old,
+        PREFIX + old,  # not of the schema whose id it has
+        b"\0\0\0\0\x0a" + b"\0",  # of a schema with a field that cannot be masked
+        b"\0\0\0\0\x0b" + GOOD,  # of no schema
+        GOOD,
+    ]
+    assert in_time.of(*values) == [
+        PREFIX + EXPECTED,
+        None,
+        card.replace(b"1", b'"***"'),
+        b"\0\0\0\0\x09" + written(older, {**MASKED, "card": "***"}),
+        *[b'"***"'] * 4,
+    ]
+    assert len(registry.fetched) == 5
+    kept = InTime(consumed, registry, fields=["$[1]"], unreadable="keep").of(values[-3], values[-2])
+    assert kept == [b'"***"', values[-2]]  # what cannot be masked is hidden, what cannot be read is kept
+
+
+def test_while_the_registry_does_not_answer_records_are_withheld_and_none_is_lost(consumed: Consumed) -> None:
+    registry = Registry({})
+    in_time = InTime(consumed, registry, fields=["$.id"], unreadable="drop")
+    with pytest.raises(FailClosedError):
+        in_time.of(b"\0\0\0\x01\xf4" + GOOD)

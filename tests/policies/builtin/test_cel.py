@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, time
+from decimal import Decimal
 from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.avro_values import written
+from support.registries import Registry
 
+from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.policies.builtin.cel import compile_program
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
-from kafka_sidecar.policies.contract import ALL, Hints
+from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
+from kafka_sidecar.policies.plans import Plan, PolicyFailedError, ResolveRequired
+from kafka_sidecar.schemas.avro.schema import AvroSchema
+from kafka_sidecar.schemas.ids import SchemaId
 
 Refusals = Callable[..., list[tuple[int, str, str]]]
 
@@ -148,3 +159,166 @@ def test_a_condition_without_its_library_is_rejected_with_the_remedy(monkeypatch
     with pytest.raises(ValueError, match=r"^CEL is not installed; in a clone, pip install '\.\[cel\]'$"):
         module.Cel().configure({"expression": "true"})
     assert module.Cel.settings.expression is None
+
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "from", "type": ["null", {"type": "int", "logicalType": "time-millis"}]},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "SENT"]}},
+        {"name": "raw", "type": "bytes"},
+        {"name": "tags", "type": {"type": "map", "values": "long"}},
+    ],
+}
+ORDER = {
+    "amount": Decimal("19.99"), "at": datetime(2026, 1, 2, tzinfo=UTC), "from": time(9, 30), "state": "SENT",
+    "raw": b"\xff", "tags": {"a": 1 << 40},
+}  # fmt: skip
+UNLIKE = "Topic orders requires record values to be of the schema Order: "
+LOW = {**ORDER, "amount": Decimal(0), "at": 0, "from": None, "raw": b""}
+NATIVE = [
+    "value.amount > 19 && value.amount < 20",
+    "value.at > timestamp('2026-01-01T00:00:00Z') && value.at.getFullYear() == 2026",
+    "value.from == duration('9h30m')",
+    "value.state in ['NEW', 'SENT'] && value.raw == b'\\xff' && value.tags.a == 1099511627776",
+    "[value].all(one, one.at == timestamp('2026-01-02T00:00:00Z'))",
+]
+
+
+@pytest.fixture
+def avro(tmp_path: Path) -> dict[str, str]:
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(AVRO))
+    return {"language": "avro", "file": str(file)}
+
+
+@pytest.mark.parametrize("expression", NATIVE)
+def test_values_of_an_avro_schema_have_its_types(expression: str, avro: dict[str, str], refusals: Refusals) -> None:
+    good, bad = written(AVRO, ORDER), written(AVRO, LOW)
+    found = refusals("cel", {"schema": avro, "expression": expression}, {"value": good}, {"value": bad})
+    assert [(index, reason) for index, reason, _ in found] == [(1, "condition")]
+    assert refusals("cel", {"schema": avro}, {"value": good}, argument=expression) == []
+
+
+def test_a_value_that_is_not_of_the_schema_is_rejected_with_path_and_rule(
+    avro: dict[str, str], refusals: Refusals
+) -> None:
+    settings = {"schema": avro, "prefix": "confluent", "expression": "value == null || value.amount > 0"}
+    good = b"\0\0\0\0\7" + written(AVRO, ORDER)
+    values = [good, good[:-1], good[5:], b"\0\0", None]
+    assert refusals("cel", settings, *({"value": value} for value in values)) == [
+        (1, "not_of_schema", f"{UNLIKE}$.tags{{}}: ends too early at byte {len(good) - 6}"),
+        (2, "no_schema_id", "Topic orders requires record values of a known schema, but one does not begin with an id"),
+        (3, "no_schema_id", "Topic orders requires record values of a known schema, but one does not begin with an id"),
+    ]
+
+
+def test_keys_can_have_a_schema_and_json_values_their_prefix(avro: dict[str, str], refusals: Refusals) -> None:
+    settings = {"key_schema": {**avro}, "prefix": "confluent", "expression": "key.state == 'SENT' && value.n == 1"}
+    key = b"\0\0\0\0\7" + written(AVRO, ORDER)
+    found = refusals(
+        "cel",
+        settings,
+        {"key": key, "value": b'\0\0\0\0\1{"n": 1}'},
+        {"key": key, "value": b'{"n": 1}'},
+        {"key": key, "value": b"\0\0\0\0\1{"},
+        {"key": b"", "value": b'\0\0\0\0\1{"n": 1}'},
+    )
+    assert [(index, reason) for index, reason, _ in found] == [
+        (1, "no_schema_id"),
+        (2, "not_json"),
+        (3, "no_schema_id"),
+    ]
+
+
+def test_values_of_a_json_schema_are_checked_before_the_condition(tmp_path: Path, refusals: Refusals) -> None:
+    file = tmp_path / "order.json"
+    file.write_text('{"type": "object", "required": ["n"], "properties": {"n": {"minimum": 0}}}')
+    settings = {"schema": {"language": "json_schema", "file": str(file)}, "expression": "value.n < 10"}
+    found = refusals("cel", settings, *({"value": value} for value in (b'{"n": 1}', b'{"n": 11}', b'{"n": -1}', b"{}")))
+    assert [(index, reason) for index, reason, _ in found] == [
+        (1, "condition"),
+        (2, "not_of_schema"),
+        (3, "not_of_schema"),
+    ]
+    assert found[1][2].endswith("$.n: minimum 0")
+
+
+def asked(plan: Plan, orders: TopicMetadata, batch: Any) -> list[tuple[int, str]]:
+    """What a plan rejects once its policy has fetched what it needs."""
+    while True:
+        try:
+            return [(one.index, one.reason) for one in plan.validate(orders, batch, 1 << 20)]
+        except ResolveRequired as waiting:
+            asyncio.run(waiting.rule.policy.resolve(waiting.key))
+
+
+def test_the_id_of_a_value_decides_of_which_schema_it_is(batch: Callable[..., Any], orders: TopicMetadata) -> None:
+    guid = "01020304-0506-0708-090a-0b0c0d0e0f10"
+    old = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]}
+    new = {**old, "fields": [*old["fields"], {"name": "note", "type": "string", "default": ""}]}
+    registry = Registry(
+        {
+            SchemaId("id", 1): AvroSchema.parse(json.dumps(old)),
+            SchemaId("id", 2): AvroSchema.parse(json.dumps(new)),
+            SchemaId("guid", guid): AvroSchema.parse(json.dumps(new)),
+        }
+    )
+    settings = FileSettings(
+        {"schema": {"registry": "main"}, "expression": "value.amount == 5 && (!has(value.note) || value.note == 'n')"},
+        Path(),
+        {"main": registry},
+    )
+    plan = PolicyCatalog({"it": PolicySettings("cel", settings=settings)}).plan("it")
+    assert plan.hints == Hints(access_headers=True, access_value_bytes=ALL)
+    of_old, of_new = b"\x0a", b"\x0a\x02n"
+    header = ("__value_schema_id", b"\x01" + bytes(range(1, 17)))
+    found = asked(
+        plan,
+        orders,
+        batch(
+            {"value": b"\0\0\0\0\1" + of_old},
+            {"value": b"\0\0\0\0\2" + of_new},
+            {"value": b"\0\0\0\0\1" + of_new},  # written with the newer schema, but it has the older one's id
+            {"value": b"\0\0\0\0\2" + of_old},
+            {"value": b"\0\0\0\0\3" + of_old},
+            {"value": of_old},
+            {"value": b"\1" + bytes(range(1, 17)) + of_new},
+            {"value": of_new, "headers": [header]},
+            {"value": b"\0\0\0\0\1" + of_old, "headers": [header]},
+        ),
+    )
+    assert found == [
+        (2, "not_of_schema"),
+        (3, "not_of_schema"),
+        (4, "unknown_schema"),
+        (5, "no_schema_id"),
+        (8, "not_of_schema"),
+    ]
+    assert len(registry.fetched) == 4
+    with pytest.raises(PolicyFailedError):
+        asked(plan, orders, batch({"value": b"\0\0\0\x01\xf4"}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"schema": {}}, "schema: write a file, or a registry"),
+        ({"schema": {"file": "a.avsc"}}, "schema: write the language of the file"),
+        ({"schema": {"registry": "main"}}, "schema.registry: there is no schema registry 'main'"),
+        ({"schema": {"language": "avro", "file": "/nowhere.avsc"}}, "file: /nowhere.avsc cannot be read"),
+        ({"key_schema": {"language": "xsd", "file": "a"}}, "key_schema.language: write 'avro'"),
+    ],
+)
+def test_a_wrong_schema_is_one_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        PolicyCatalog({"it": PolicySettings("cel", settings={"expression": "value == 1", **settings})})
+    assert "\n" not in str(error.value)
+
+
+def test_the_files_of_schemas_are_watched(avro: dict[str, str]) -> None:
+    settings = {"schema": avro, "expression": "value.amount > 0"}
+    assert PolicyCatalog({"it": PolicySettings("cel", settings=settings)}).files() == {Path(avro["file"])}

@@ -16,9 +16,10 @@ interceptors:
   - {type: "mine:Mine", name: mine, class_path: "FOLDER", topics: [orders, hidden]}
   - {type: add_header, topics: [orders], headers: {tenant: acme}}
   - {type: "mine:Hides", name: hides, class_path: "FOLDER", topics: [hidden]}
+  - {type: "mine:Waits", name: waits, class_path: "FOLDER", topics: [waiting]}
 """
 MINE = """
-from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, ProducerInterceptor
+from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints, ProducerInterceptor, Unresolved
 
 
 class Mine(ProducerInterceptor, ConsumerInterceptor):
@@ -32,6 +33,21 @@ class Mine(ProducerInterceptor, ConsumerInterceptor):
 
     def on_consume(self, records):
         return [record for record in records if record.value != b"7"]
+
+
+class Waits(ConsumerInterceptor):
+    known = ()
+
+    def on_consume(self, records):
+        if b"7" not in self.known:
+            raise Unresolved(b"7")
+        return records if records.count() == 1 else []
+
+    async def resolve(self, key):
+        if self.known == ():
+            self.known = []
+            raise OSError
+        self.known.append(key)
 
 
 class Hides(ConsumerInterceptor):
@@ -114,3 +130,12 @@ def test_a_slow_and_a_disabled_interceptor_are_lines_of_the_output() -> None:
         "mine is disabled for 60 s after 3 failures in a row",
     ]
     assert failures.count == 0
+
+
+def test_what_an_interceptor_waits_for_is_fetched(config: Path) -> None:
+    lines = run(config, '{"value": "1"}\n{"value": "2"}\n', "--topic", "waiting").output.splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        "1: on_consume: waits failed: Unresolved: b'7'",
+        "1: on_consume: unchanged",
+        "2: on_consume: unchanged",
+    ]

@@ -161,6 +161,38 @@ def test_records_that_are_not_intercepted_in_time_are_shown_only_if_nothing_hide
     assert intercepting.stats.batches["Fetch", "timed_out"] == 1
 
 
+@pytest.mark.parametrize("size", [10, MAX_INLINE_COMPRESSED_BYTES])
+async def test_an_interceptor_may_wait_and_sees_no_batch_twice_but_that_one(size: int) -> None:
+    intercepting = Intercepting("Waits", limit=100 << 20)
+    exchange = begin_fetch(intercepting)
+    exchange.request(fetch_request(12, {"orders": {0: 0}}))
+    data = batch("x" * size) + batch("ask a", base_offset=1) + batch("ask b", "ask a", base_offset=2)
+    frame = fetch_response(12, {"orders": {0: data, 1: batch("ask b", base_offset=9)}})
+    out = await exchange.finish(exchange.response(frame), intercepting.perform)
+    assert values_by_partition(12, out) == {
+        ("orders", 0): [(offset, b"***") for offset in range(4)],
+        ("orders", 1): [(9, b"***")],
+    }
+    (waiting,) = intercepting.interceptors
+    assert waiting.fetched == [b"a", b"b"]
+    assert waiting.seen == [("orders", 0, offset) for offset in range(4)] + [("orders", 1, 9)]
+    assert intercepting.stats.batches == {("Fetch", "changed"): 4}
+    assert intercepting.catalog.guards[0].failures == {}
+
+
+@pytest.mark.parametrize("key", ["unavailable", "in vain"])
+async def test_what_cannot_be_fetched_is_a_failure_and_the_records_are_withheld(key: str) -> None:
+    intercepting = Intercepting("Waits")
+    exchange = begin_fetch(intercepting)
+    exchange.request(fetch_request(12, {"orders": {0: 0}}))
+    frame = fetch_response(12, {"orders": {0: batch("a") + batch(f"ask {key}", base_offset=1), 1: batch(f"ask {key}")}})
+    out = await exchange.finish(exchange.response(frame), intercepting.perform)
+    assert values_by_partition(12, out)["orders", 0] == [(0, b"***")]
+    codes = {place: one.error_code for place, one in partitions_in(12, out).items()}
+    assert codes == {("orders", 0): 0, ("orders", 1): UNKNOWN_SERVER_ERROR}
+    assert intercepting.catalog.guards[0].failures == {"on_consume": 2}
+
+
 @pytest.mark.parametrize(
     "what", ["raises", "no mapping", "no offset", "too much metadata", "negative", "changes its own"]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from support.in_process import config
 from support.interception import Adds, Opened
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.interception.from_config import NoReport, catalog, describe_interceptors
+from kafka_sidecar.proxy.features.interception.interception import Interception
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 
 REPORT = InterceptionStats(lambda: 0.0)
@@ -85,6 +88,27 @@ def test_interceptors_that_have_not_changed_go_on_as_they_are_and_the_others_are
     assert isinstance(gone, Adds)
     assert isinstance(kept, Adds)
     assert (gone.closed, kept.closed) == (1, 0)
+
+
+def test_one_whose_files_have_changed_is_loaded_again(tmp_path: Path) -> None:
+    file = tmp_path / "a.avsc"
+    file.write_text('{"type": "array", "items": "int"}')
+    one = {
+        "type": "mask_fields",
+        "fields": ["$[0]"],
+        "schema": {"language": "avro", "file": str(file)},
+        "prefix": "none",
+    }
+    interception = Interception(lambda _: None)
+    interception.load(config("a:1", interceptors=[one]))()
+    before = interception.catalog
+    assert list(interception.files()) == [file]
+    assert made(one, previous=before).guards == before.guards
+    file.write_text('{"type": "array", "items": "long"}')
+    assert made(one, previous=before).guards != before.guards
+    file.write_text('{"type": "array", "items": {"type": "array", "items": "int"}}')
+    with pytest.raises(ConfigError, match=r"fields: \$\[0\]: an array cannot be masked"):
+        interception.load(config("a:1", interceptors=[one]))
 
 
 def test_of_two_that_are_alike_each_goes_on_as_itself() -> None:

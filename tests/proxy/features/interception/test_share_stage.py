@@ -96,3 +96,12 @@ async def test_a_large_partition_is_intercepted_in_a_thread() -> None:
     out = await exchange.finish(exchange.response(frame), intercepting.perform)
     assert values_in(partitions_in(1, out)["orders", 0].records) == [(0, b"edited")]
     assert [type(need) for need in intercepting.needs] == [Work]
+
+
+async def test_an_interceptor_may_wait_for_what_it_has_to_fetch() -> None:
+    intercepting = Intercepting("Waits")
+    exchange = begin(intercepting)
+    frame = share_response(1, {"orders": [partition(batch("ask a", base_offset=5), (5, 5))]})
+    out = await exchange.finish(exchange.response(frame), intercepting.perform)
+    assert values_in(partitions_in(1, out)["orders", 0].records) == [(5, b"***")]
+    assert intercepting.interceptors[0].fetched == [b"a"]

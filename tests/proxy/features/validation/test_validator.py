@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -17,13 +15,12 @@ from support.policies import Stub
 from support.produce_requests import FIRST_WITH_IDS, GOOD, VERSIONS, batch, produce_request, results, stores, topic_id
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.policies.plans import Rule
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.features.feature import TopicPolicy
 from kafka_sidecar.proxy.features.validation import validator as validator_module
 from kafka_sidecar.proxy.features.validation.stage import TopicConfigsKnown
-from kafka_sidecar.proxy.features.validation.validator import PolicyFetches, Validator
+from kafka_sidecar.proxy.features.validation.validator import Validator
 from kafka_sidecar.proxy.relay.exchange import Respond
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
@@ -205,84 +202,3 @@ async def test_validation_begins_when_a_reload_brings_the_first_policy_and_ends_
         server.apply(config(broker))
         assert results(9, await client.ask(bad)) == [("orders", 0, 0, 1)]
         assert validator.stats.rejections.total() == 1
-
-
-async def test_equal_keys_are_fetched_once_at_a_time() -> None:
-    rule = Rule("stub", policy := Stub())
-    fetches = PolicyFetches()
-    policy.gate.clear()
-    waiting = [asyncio.ensure_future(fetches.resolve(replace(rule, text=str(n)), key)) for n, key in enumerate("aab")]
-    await until(lambda: len(policy.asked) == 2)
-    policy.gate.set()
-    await asyncio.gather(*waiting)
-    assert policy.asked == ["a", "b"]
-    await fetches.resolve(rule, "a")
-    assert policy.asked == ["a", "b", "a"]
-
-
-async def test_one_that_waits_can_leave_without_the_others() -> None:
-    rule, fetches = Rule("stub", policy := Stub()), PolicyFetches()
-    policy.gate.clear()
-    leaves, stays = (asyncio.ensure_future(fetches.resolve(rule, "a")) for _ in range(2))
-    await until(lambda: policy.asked)
-    leaves.cancel()
-    policy.gate.set()
-    await stays
-    assert policy.known == {"a"}
-
-
-async def test_a_fetch_that_fails_or_never_ends_is_logged_and_raises_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(validator_module, "MAX_FETCH_S", 0.02)
-    rule, fetches = Rule("stub", policy := Stub()), PolicyFetches()
-    await fetches.resolve(rule, b"unavailable")
-    policy.gate.clear()
-    await fetches.resolve(rule, "late")
-    logged = [(record.levelno, record.message, vars(record)["policy"]) for record in caplog.records]
-    assert logged == [(logging.ERROR, "policy fetch failed", "stub")] * 2
-
-
-@dataclass
-class Alike(Stub):
-    """As a policy that is written as a dataclass: equal to others of its class, and not hashable."""
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-
-async def test_equal_policies_fetch_each_for_itself() -> None:
-    policies, fetches = [Alike(), Alike()], PolicyFetches()
-    await asyncio.gather(*(fetches.resolve(Rule("stub", policy), "a") for policy in policies))
-    assert [policy.known for policy in policies] == [{"a"}, {"a"}]
-
-
-class Stubborn(Stub):
-    async def resolve(self, key: object) -> None:
-        self.asked.append(key)
-        while not self.gate.is_set():
-            try:
-                await self.gate.wait()
-            except asyncio.CancelledError:
-                continue
-
-
-async def test_a_fetch_that_does_not_end_when_it_is_cancelled_holds_no_request_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(validator_module, "MAX_FETCH_S", 0.01)
-    monkeypatch.setattr(validator_module, "GRACE_S", 0.01)
-    policy = Stubborn()
-    policy.gate.clear()
-    async with asyncio.timeout(5):
-        await PolicyFetches().resolve(Rule("stub", policy), "a")
-    policy.gate.set()
-
-
-async def test_a_fetch_that_would_end_the_process_does_not(caplog: pytest.LogCaptureFixture) -> None:
-    class Leaves(Stub):
-        async def resolve(self, key: object) -> None:
-            raise SystemExit(1)
-
-    await PolicyFetches().resolve(Rule("stub", Leaves()), "a")
-    assert [record.message for record in caplog.records] == ["policy fetch failed"]

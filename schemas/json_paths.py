@@ -1,5 +1,7 @@
 """Finds the positions of values in a JSON text by JSON paths, so that they can be replaced and other bytes stay.
 
+Other encodings follow the same paths by the states of the automaton.
+
 Libraries for JSON paths return values without positions, and work on parsed text, which keeps one of several members of
 the same name. Here the text is not parsed into objects and every member is found (docs/decisions/0010-json-paths.md).
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafka_sidecar.codec.checkpoint import checkpoint
@@ -58,13 +60,17 @@ _END: _Reached = frozenset([(-1, 0)])  # a path ends here: the value is matched,
 
 
 @dataclass(slots=True, eq=False)
-class _State:
+class State:
     """A state of the automaton: which paths have reached a value, and where its members and elements lead."""
 
     named: bool  # a path names the value itself
     ends: bool  # no path names anything in the value
-    to: dict[bytes | int, _State] = field(default_factory=dict)
-    other: _State = None  # type: ignore[assignment] # for all members not in ``to``; set right after creation
+    to: dict[bytes | int, State] = field(default_factory=dict)
+    other: State = None  # type: ignore[assignment] # for all members not in ``to``; set right after creation
+
+    def after(self, member: bytes | int) -> State:
+        """Where a member or an element leads."""
+        return self.to.get(member, self.other)
 
 
 class JsonPaths:
@@ -77,8 +83,12 @@ class JsonPaths:
 
     def __init__(self, paths: Iterable[str]) -> None:
         """Raises ValueError for an invalid path."""
-        first = _build_automaton([_parse_path(path) for path in paths])
-        self._outside = _State(named=False, ends=False, other=first)  # its only element is the text's value
+        self.texts = tuple(paths)
+        self.first = _build_automaton([_parse_path(path) for path in self.texts])  # of the value itself
+        self._outside = State(named=False, ends=False, other=self.first)  # its only element is the text's value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
 
     def spans(self, text: bytes) -> list[Span]:
         """Start and end of the values that the paths name, in order; a value inside another one is not reported.
@@ -88,7 +98,7 @@ class JsonPaths:
         """
         _check(text)
         found: list[Span] = []
-        outer: list[tuple[_State, int, int]] = []
+        outer: list[tuple[State, int, int]] = []
         here, index, began = self._outside, 0, 0  # the enclosing value: state, next index, start
         at = read = 0
         while True:
@@ -176,18 +186,18 @@ def _parse_path(path: str) -> _Path:
     return steps
 
 
-def _build_automaton(paths: Sequence[_Path]) -> _State:
+def _build_automaton(paths: Sequence[_Path]) -> State:
     """An automaton that follows all paths at once, deterministic (by the powerset construction)."""
     members = {step.to for path in paths for step in path if step.to is not None}
     first = frozenset((path, 0) for path in range(len(paths)))
-    states = {first: _State(named=False, ends=False)}
+    states = {first: State(named=False, ends=False)}
     todo = [first]
 
-    def state(reached: _Reached) -> _State:
+    def state(reached: _Reached) -> State:
         if reached not in states:
             if len(states) >= MAX_STATES:
                 raise ValueError('too many paths, or too many wildcards after "..": name the members in between')
-            states[reached] = _State(named=reached is _END, ends=reached is _END or not reached)
+            states[reached] = State(named=reached is _END, ends=reached is _END or not reached)
             todo.append(reached)
         return states[reached]
 

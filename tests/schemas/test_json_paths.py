@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_sidecar.codec.checkpoint import Stop, StoppedError, stoppable
-from kafka_sidecar.interceptors.builtin import json_paths
-from kafka_sidecar.interceptors.builtin.json_paths import JsonPaths, NotReadableError
+from kafka_sidecar.schemas import json_paths
+from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError
 
 NAMES = ("a", "b", 'q"', "ü", "a b")
 json_values = st.recursive(
