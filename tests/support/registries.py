@@ -15,7 +15,7 @@ class Registry(SchemaRegistry):
 
     def __init__(self, schemas: dict[SchemaId, Schema]) -> None:
         self.fetched: list[Question] = []
-        self._schemas = schemas
+        self._known = schemas
 
     def get(self, question: Question) -> Answer:
         assert isinstance(question, SchemaOf)
@@ -23,7 +23,7 @@ class Registry(SchemaRegistry):
             raise NotFetchedError(question)
         if question.id.value == UNAVAILABLE:
             raise RegistryError("has not answered")
-        return self._schemas.get(question.id)
+        return self._known.get(question.id)
 
     async def fetch(self, question: Question) -> None:
         self.fetched.append(question)
