@@ -315,13 +315,24 @@ async def test_one_who_asks_too_much_at_once_gets_an_error() -> None:
         asker.set(7)
         return await source.got(SchemaOf(SchemaId("id", number)))
 
-    results = [asyncio.ensure_future(ask(number)) for number in range(10, 400)]
+    results = [asyncio.ensure_future(ask(number)) for number in range(10, 800)]
     await asyncio.sleep(0.1)
     failed = [one.exception() for one in results if one.done() and one.exception() is not None]
     assert failed
     assert "too many questions about unknown ids" in str(failed[0])
     for one in results:
         one.cancel()
+
+
+async def test_a_batch_of_a_hundred_schemas_is_not_too_much() -> None:
+    """In key and value, with the subjects of each."""
+    source = Source(unknown_ids_per_s=1)
+    ids = [SchemaId("id", number) for number in range(1, 201)]
+    source.answers = {SchemaOf(one): schema() for one in ids} | {
+        VersionsOf(one): frozenset({("orders-value", 1)}) for one in ids
+    }
+    asker.set(7)
+    assert len(await asyncio.gather(*map(source.got, source.answers))) == 400
 
 
 async def test_ids_that_exist_are_not_held_back() -> None:
