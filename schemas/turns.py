@@ -91,10 +91,11 @@ class Turns:
             dropped.drop()
         return True
 
-    def exists(self) -> None:
-        """The id of the last new question does."""
+    def give_back(self) -> None:
+        """A question about a new id was not about one that does not exist, or was not asked."""
         with self._condition:
             self._allowance.give_back()
+            self._condition.notify()
 
     def close(self) -> None:
         """Run nothing more; a request that is under way ends by its own deadline."""

@@ -328,11 +328,21 @@ async def test_a_batch_of_a_hundred_schemas_is_not_too_much() -> None:
     """In key and value, with the subjects of each."""
     source = Source(unknown_ids_per_s=1)
     ids = [SchemaId("id", number) for number in range(1, 201)]
-    source.answers = {SchemaOf(one): schema() for one in ids} | {
-        VersionsOf(one): frozenset({("orders-value", 1)}) for one in ids
-    }
+    source.answers.update({SchemaOf(one): schema() for one in ids})
+    source.answers.update({VersionsOf(one): frozenset({("orders-value", 1)}) for one in ids})
     asker.set(7)
     assert len(await asyncio.gather(*map(source.got, source.answers))) == 400
+
+
+async def test_after_an_outage_ids_that_exist_do_not_wait_for_those_that_could_not_be_asked_for() -> None:
+    source = Source(unknown_ids_per_s=1, failure_ttl_s=0.01)
+    ids = [SchemaId("id", number) for number in range(1, 100)]
+    source.answers.update({SchemaOf(one): schema() for one in ids})
+    source.error = OUTAGE
+    await asyncio.gather(*(source.got(SchemaOf(one)) for one in ids), return_exceptions=True)
+    source.error, source.now = None, source.now + 0.1
+    async with asyncio.timeout(2):
+        assert await asyncio.gather(*(source.got(SchemaOf(one)) for one in ids)) == [schema()] * len(ids)
 
 
 async def test_ids_that_exist_are_not_held_back() -> None:
