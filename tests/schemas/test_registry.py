@@ -369,3 +369,22 @@ def test_equal_settings_share_a_registry_and_it_is_closed_with_its_last_user() -
     turns = first._turns
     del first
     assert turns._is_closed
+
+
+async def test_where_too_many_wait_those_of_who_asks_most_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_sidecar.schemas.turns.MAX_WAITING", 20)
+    source = Source(unknown_ids_per_s=1)
+
+    async def ask(connection: int, number: int) -> Any:
+        asker.set(connection)
+        return await source.got(SchemaOf(SchemaId("id", number)))
+
+    hostile = [asyncio.ensure_future(ask(7, number)) for number in range(100, 150)]
+    await asyncio.sleep(0.05)
+    honest = [asyncio.ensure_future(ask(connection, connection)) for connection in range(10, 15)]
+    await asyncio.sleep(0.05)
+    assert [one.done() and one.exception() is not None for one in honest] == [False] * 5
+    dropped = [one for one in hostile if one.done() and one.exception() is not None]
+    assert len(dropped) >= 20
+    for one in [*hostile, *honest]:
+        one.cancel()

@@ -567,3 +567,31 @@ def test_a_protobuf_schema_is_asked_for_as_a_descriptor(fake: FakeRegistry, monk
         assert references["price.proto"].startswith(texts[1])
     assert "/schemas/ids/2?format=serialized" in fake.requests
     assert "/subjects/price/versions/1?deleted=true&format=serialized" in fake.requests
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problem"),
+    [
+        ("/ids/contentIds/5/references", {"a": 1}, "references are no list"),
+        ("/ids/contentIds/5/references", ["a"], "references are no list"),
+        ("/search/versions", {"versions": "x"}, "no list of versions"),
+        ("/search/versions", {"versions": [{"artifactId": "a", "artifactType": "XSD"}]}, "is of the schema type 'XSD'"),
+        ("/ids/contentIds/5", b"\xff", "not text in UTF-8"),
+        ("/groups/default/artifacts/price/versions/1/content", b"\xff", "not text in UTF-8"),
+    ],
+)
+def test_answers_of_apicurio_of_wrong_types(apicurio: FakeRegistry, path: str, body: Any, problem: str) -> None:
+    apicurio.answers[f"/apis/registry/v3{path}"] = 200, body
+    with pytest.raises(RegistryError, match=problem):
+        answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio")
+
+
+def test_apicurios_references_have_a_number_and_a_size(apicurio: FakeRegistry) -> None:
+    api = "/apis/registry/v3"
+    many = [{"artifactId": "price", "version": "1", "name": f"n{number}"} for number in range(MAX_REFERENCES + 1)]
+    apicurio.answers[f"{api}/ids/contentIds/5/references"] = 200, many
+    with pytest.raises(RegistryError, match="more than 14000 bytes with what it refers to"):
+        answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio", max_bytes=14_000)
+    del apicurio.answers[f"{api}/groups/default/artifacts/price/versions/1/content"]
+    with pytest.raises(RegistryError, match="with 404"):
+        answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio")
