@@ -586,12 +586,13 @@ def test_answers_of_apicurio_of_wrong_types(apicurio: FakeRegistry, path: str, b
         answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio")
 
 
-def test_apicurios_references_have_a_number_and_a_size(apicurio: FakeRegistry) -> None:
-    api = "/apis/registry/v3"
-    many = [{"artifactId": "price", "version": "1", "name": f"n{number}"} for number in range(MAX_REFERENCES + 1)]
+def test_apicurios_references_have_a_size_together_and_have_to_be_there(apicurio: FakeRegistry) -> None:
+    api, content = "/apis/registry/v3", "/groups/default/artifacts/price/versions/1/content"
+    many = [{"artifactId": "price", "version": "1", "name": f"n{number}"} for number in range(5)]
     apicurio.answers[f"{api}/ids/contentIds/5/references"] = 200, many
-    with pytest.raises(RegistryError, match="more than 14000 bytes with what it refers to"):
-        answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio", max_bytes=14_000)
-    del apicurio.answers[f"{api}/groups/default/artifacts/price/versions/1/content"]
-    with pytest.raises(RegistryError, match="with 404"):
+    apicurio.answers[f"{api}{content}"] = 200, b'"' + b"x" * 4000 + b'"'
+    with pytest.raises(RegistryError, match="more than 10000 bytes with what it refers to"):
+        answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio", max_bytes=10_000)
+    apicurio.answers[f"{api}{content}"] = 404, {"name": "VersionNotFoundException"}
+    with pytest.raises(RegistryError, match=r"refers to .*, which is not there"):
         answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio")
