@@ -246,12 +246,8 @@ class Registry:
                 return running
             future: Future[None] = Future()
             self._running[question] = future
-        job = Job(
-            partial(self._answer, question, future),
-            partial(self._drop, question, future),
-            asker,
-            self._is_new(question),
-        )
+        is_new = self._is_new(question)
+        job = Job(partial(self._answer, question, is_new, future), partial(self._drop, question, future), asker, is_new)
         if not self._turns.put(job):
             self._drop(question, future)
         return future
@@ -266,12 +262,16 @@ class Registry:
             self._running.pop(question, None)
         future.set_result(None)
 
-    def _answer(self, question: Question, future: Future[None]) -> None:
+    def _answer(self, question: Question, is_new: bool, future: Future[None]) -> None:
         """In a thread."""
         try:
             if self._clock() >= self._down_until:
-                self._asked(question)
+                self._asked(question, is_new)
+            elif is_new:
+                self._turns.give_back()
         except RegistryError as error:
+            if is_new and error.is_outage:
+                self._turns.give_back()
             self._failed(question, str(error), error.is_outage)
         except Exception as error:
             log.exception("schema registry client failed: this is a bug")
@@ -281,13 +281,12 @@ class Registry:
                 self._running.pop(question, None)
             future.set_result(None)
 
-    def _asked(self, question: Question) -> None:
-        is_new = self._is_new(question)
+    def _asked(self, question: Question, is_new: bool) -> None:
         found = self._ask(question)
         own, answer = self.settings, found.answer
         exists = answer is not None and answer != frozenset()
         if is_new and exists:
-            self._turns.exists()
+            self._turns.give_back()
         with self._lock:
             now = self._clock()
             try:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 from urllib.parse import quote
 
@@ -42,8 +43,8 @@ MAX_TEXTS = 500  # of versions that schemas refer to
 MAX_VERSIONS = 10_000  # of one id
 MAX_CONTEXTS = 16  # in which a GUID is looked for
 MAX_SHOWN = 200  # characters of what a registry or a parser says
-TIMES_TEXT = 12  # what a schema takes here, in bytes for each of its text
-BYTES_MORE = 4096
+# The memory that a schema takes here, as measured: bytes for each of its text, and besides.
+MEMORY: Mapping[str, tuple[int, int]] = {"AVRO": (8, 2 << 10), "JSON": (24, 16 << 10), "PROTOBUF": (24, 16 << 10)}
 NOT_THERE = (40401, 40402, 40403)  # error codes: subject, version, schema
 ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 OUTAGES = ("unreachable", "timeout", "unavailable", "login")
@@ -305,7 +306,8 @@ def compiled(sources: Sources, name: str) -> Found:
         raise RegistryError(f"{name} cannot be used: {text}") from None
     except NotImplementedError:
         raise RegistryError(f"{name} is of the schema type {sources.language}, which is not supported") from None
-    return Found(schema, sources.size * TIMES_TEXT + BYTES_MORE)
+    times, more = MEMORY[sources.language]
+    return Found(schema, sources.size * times + more)
 
 
 def _avro(sources: Sources) -> Schema:
@@ -322,12 +324,11 @@ def _json(sources: Sources) -> Schema:
 
 def _protobuf(sources: Sources) -> Schema:
     """Of texts, or of descriptors in base64: those that are asked for, and those that some clients register."""
-    import kafka_sidecar.schemas.protobuf as language
-
-    kind: Any = getattr(language, "ProtobufSchema", None)
-    if kind is None:
-        raise NotImplementedError
-    made: Schema = kind.parse(sources.text, sources.references)
+    try:
+        language = import_module("kafka_sidecar.schemas.protobuf.schema")
+    except ModuleNotFoundError:
+        raise NotImplementedError from None
+    made: Schema = language.ProtobufSchema.parse(sources.text, sources.references)
     return made
 
 

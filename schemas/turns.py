@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 IDLE_S = 30.0  # after which a thread ends
-MAX_WAITING = 1000
-MAX_WAITING_OF_ONE = 100
+MAX_WAITING = 5000
+MAX_WAITING_OF_ONE = 500  # a batch may have records of a hundred schemas, and each is asked for in several ways
 BURST_S = 5.0  # so many seconds' worth of ids that do not exist are free at first
 
 
@@ -91,10 +91,11 @@ class Turns:
             dropped.drop()
         return True
 
-    def exists(self) -> None:
-        """The id of the last new question does."""
+    def give_back(self) -> None:
+        """A question about a new id was not about one that does not exist, or was not asked."""
         with self._condition:
             self._allowance.give_back()
+            self._condition.notify()
 
     def close(self) -> None:
         """Run nothing more; a request that is under way ends by its own deadline."""

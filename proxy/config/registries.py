@@ -154,5 +154,10 @@ class SchemaRegistry(Section):
         return self
 
     @property
+    def has_login(self) -> bool:
+        """Whether requests have a password or a token."""
+        return bool(self.username or self.token_file or self.token_endpoint)
+
+    @property
     def _given(self) -> set[str]:
         return {name for name in type(self).model_fields if getattr(self, name) is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 from kafka_sidecar.proxy.config.loading import LOOPBACK, Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
@@ -41,6 +42,13 @@ def find_doubts(config: Config) -> Iterator[str]:
         yield from _unnamed_hosts(config)
     elif "PLAIN" in config.clients.sasl.mechanisms and host_port(config.listen)[0] not in LOOPBACK:
         yield "clients.sasl.mechanisms: PLAIN without clients.tls: passwords can be read on the network"
+    for name, registry in config.schema_registries.items():
+        if any(registry.has_login and url.startswith("http:") and not _is_here(url) for url in registry.urls):
+            yield f"schema_registries.{name}.urls: a login without https: it can be read on the network"
+
+
+def _is_here(url: str) -> bool:
+    return urlsplit(url).hostname in (*LOOPBACK, "::1")
 
 
 def _unnamed_hosts(config: Config) -> Iterator[str]:

@@ -315,13 +315,34 @@ async def test_one_who_asks_too_much_at_once_gets_an_error() -> None:
         asker.set(7)
         return await source.got(SchemaOf(SchemaId("id", number)))
 
-    results = [asyncio.ensure_future(ask(number)) for number in range(10, 400)]
+    results = [asyncio.ensure_future(ask(number)) for number in range(10, 800)]
     await asyncio.sleep(0.1)
     failed = [one.exception() for one in results if one.done() and one.exception() is not None]
     assert failed
     assert "too many questions about unknown ids" in str(failed[0])
     for one in results:
         one.cancel()
+
+
+async def test_a_batch_of_a_hundred_schemas_is_not_too_much() -> None:
+    """In key and value, with the subjects of each."""
+    source = Source(unknown_ids_per_s=1)
+    ids = [SchemaId("id", number) for number in range(1, 201)]
+    source.answers.update({SchemaOf(one): schema() for one in ids})
+    source.answers.update({VersionsOf(one): frozenset({("orders-value", 1)}) for one in ids})
+    asker.set(7)
+    assert len(await asyncio.gather(*map(source.got, source.answers))) == 400
+
+
+async def test_after_an_outage_ids_that_exist_do_not_wait_for_those_that_could_not_be_asked_for() -> None:
+    source = Source(unknown_ids_per_s=1, failure_ttl_s=0.01)
+    ids = [SchemaId("id", number) for number in range(1, 100)]
+    source.answers.update({SchemaOf(one): schema() for one in ids})
+    source.error = OUTAGE
+    await asyncio.gather(*(source.got(SchemaOf(one)) for one in ids), return_exceptions=True)
+    source.error, source.now = None, source.now + 0.1
+    async with asyncio.timeout(2):
+        assert await asyncio.gather(*(source.got(SchemaOf(one)) for one in ids)) == [schema()] * len(ids)
 
 
 async def test_ids_that_exist_are_not_held_back() -> None:
@@ -348,3 +369,22 @@ def test_equal_settings_share_a_registry_and_it_is_closed_with_its_last_user() -
     turns = first._turns
     del first
     assert turns._is_closed
+
+
+async def test_where_too_many_wait_those_of_who_asks_most_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_sidecar.schemas.turns.MAX_WAITING", 20)
+    source = Source(unknown_ids_per_s=1)
+
+    async def ask(connection: int, number: int) -> Any:
+        asker.set(connection)
+        return await source.got(SchemaOf(SchemaId("id", number)))
+
+    hostile = [asyncio.ensure_future(ask(7, number)) for number in range(100, 150)]
+    await asyncio.sleep(0.05)
+    honest = [asyncio.ensure_future(ask(connection, connection)) for connection in range(10, 15)]
+    await asyncio.sleep(0.05)
+    assert [one.done() and one.exception() is not None for one in honest] == [False] * 5
+    dropped = [one for one in hostile if one.done() and one.exception() is not None]
+    assert len(dropped) >= 20
+    for one in [*hostile, *honest]:
+        one.cancel()

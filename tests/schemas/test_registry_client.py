@@ -28,6 +28,7 @@ from support.http_registry import (
     silent,
 )
 
+from kafka_sidecar.schemas import registry_client
 from kafka_sidecar.schemas.avro.schema import AvroSchema
 from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.json_schema import JsonSchema
@@ -44,7 +45,7 @@ from kafka_sidecar.schemas.registry import (
     SchemaOf,
     VersionsOf,
 )
-from kafka_sidecar.schemas.registry_client import MAX_REFERENCE_DEPTH, MAX_REFERENCES
+from kafka_sidecar.schemas.registry_client import MAX_REFERENCE_DEPTH, MAX_REFERENCES, Sources
 
 FIRST = SchemaOf(SchemaId("id", 1))
 
@@ -543,4 +544,55 @@ def test_apicurios_references_in_a_circle_are_an_error(apicurio: FakeRegistry) -
     again = {"groupId": "default", "artifactId": "price", "version": "1", "name": "Other"}
     apicurio.answers["/apis/registry/v3/groups/default/artifacts/price/versions/1/references"] = (200, [again])
     with pytest.raises(RegistryError, match="circle"):
+        answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio")
+
+
+def test_a_protobuf_schema_is_asked_for_as_a_descriptor(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry that does not know that has the text again."""
+    parsed: list[tuple[str, dict[str, str]]] = []
+
+    def parse(sources: Sources) -> Any:
+        parsed.append((sources.text, dict(sources.references)))
+        return object()
+
+    monkeypatch.setattr(registry_client, "LANGUAGES", {"PROTOBUF": parse})
+    fake.add("price", 'syntax = "proto3"; message Price {}', "PROTOBUF")
+    fake.add("orders-value", 'syntax = "proto3"; import "price.proto";', "PROTOBUF", (("price.proto", "price", 1),))
+    fake.descriptors = {1: "CgU=", 2: "CgY="}
+    for knows, texts in ((False, ("syntax", "syntax")), (True, ("CgY=", "CgU="))):
+        fake.knows_formats = knows
+        answer(fake, SchemaOf(SchemaId("id", 2)), missing_ttl_s=1 + knows)
+        text, references = parsed[-1]
+        assert text.startswith(texts[0])
+        assert references["price.proto"].startswith(texts[1])
+    assert "/schemas/ids/2?format=serialized" in fake.requests
+    assert "/subjects/price/versions/1?deleted=true&format=serialized" in fake.requests
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problem"),
+    [
+        ("/ids/contentIds/5/references", {"a": 1}, "references are no list"),
+        ("/ids/contentIds/5/references", ["a"], "references are no list"),
+        ("/search/versions", {"versions": "x"}, "no list of versions"),
+        ("/search/versions", {"versions": [{"artifactId": "a", "artifactType": "XSD"}]}, "is of the schema type 'XSD'"),
+        ("/ids/contentIds/5", b"\xff", "not text in UTF-8"),
+        ("/groups/default/artifacts/price/versions/1/content", b"\xff", "not text in UTF-8"),
+    ],
+)
+def test_answers_of_apicurio_of_wrong_types(apicurio: FakeRegistry, path: str, body: Any, problem: str) -> None:
+    apicurio.answers[f"/apis/registry/v3{path}"] = 200, body
+    with pytest.raises(RegistryError, match=problem):
+        answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio")
+
+
+def test_apicurios_references_have_a_size_together_and_have_to_be_there(apicurio: FakeRegistry) -> None:
+    api, content = "/apis/registry/v3", "/groups/default/artifacts/price/versions/1/content"
+    many = [{"artifactId": "price", "version": "1", "name": f"n{number}"} for number in range(5)]
+    apicurio.answers[f"{api}/ids/contentIds/5/references"] = 200, many
+    apicurio.answers[f"{api}{content}"] = 200, b'"' + b"x" * 4000 + b'"'
+    with pytest.raises(RegistryError, match="more than 10000 bytes with what it refers to"):
+        answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio", max_bytes=10_000)
+    apicurio.answers[f"{api}{content}"] = 404, {"name": "VersionNotFoundException"}
+    with pytest.raises(RegistryError, match=r"refers to .*, which is not there"):
         answer(apicurio, SchemaOf(SchemaId("content_id", 5)), kind="apicurio")

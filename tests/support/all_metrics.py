@@ -51,7 +51,7 @@ def all_metrics(*own: Metric) -> Metrics:
         _large_messages(number).families,
         threads.families,
         rate.families,
-        lambda: families_of([_schema_registry(number)]),
+        lambda: families_of([_schema_registry(count(501))]),
         lambda: TopicConfigs.families(_topic_configs()),
         lambda: of_audit(_audit()),
         lambda: AccessAudit.families(_access()),

@@ -15,14 +15,17 @@ print(*sys.modules, sep="\\n")
 UNUSED = {
     "cramjam",
     "kafka_sidecar.codec.records",
+    "kafka_sidecar.outbound",
     "kafka_sidecar.plugins.registry",
     "kafka_sidecar.policies",
     "kafka_sidecar.proxy.cli.inject",
     "kafka_sidecar.proxy.cli.main",
     "kafka_sidecar.deploy",
+    "kafka_sidecar.schemas",
     "kafka_sidecar.proxy.features.validation",
     "kafka_sidecar.proxy.server.workers",
     "prometheus_client",
+    "urllib3",
 }
 
 

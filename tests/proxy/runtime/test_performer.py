@@ -13,7 +13,7 @@ from math import inf
 
 import pytest
 
-from kafka_sidecar.plugins.effects import TURN, Need, TimeLeft, Work
+from kafka_sidecar.plugins.effects import TURN, Need, TimeLeft, Work, asker
 from kafka_sidecar.proxy.relay.exchange import TopicIds
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.runtime.performer import Performer
@@ -190,3 +190,20 @@ async def test_a_need_is_met_by_what_was_added_for_its_type() -> None:
 
     performer.add(TopicIds, find)
     assert await performer.perform(TopicIds(("orders",))) == {"orders": b"id"}
+
+
+async def test_a_fetch_knows_the_connection_for_which_it_is_made() -> None:
+    @dataclass(frozen=True)
+    class Fetch(Need):
+        """Something that is fetched."""
+
+    async def meet(need: Fetch) -> int | None:
+        return await asyncio.ensure_future(later())  # those that it starts know it too
+
+    async def later() -> int | None:
+        return asker.get()
+
+    performer = started()
+    performer.add(Fetch, meet)
+    assert await asyncio.gather(*(performer.perform(Fetch(), number) for number in (7, 8))) == [7, 8]
+    assert asker.get() is None

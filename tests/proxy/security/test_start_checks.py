@@ -43,3 +43,21 @@ def test_a_certificate_names_hosts_as_clients_compare_them() -> None:
     assert is_named("kafka.example.com", ["localhost", "*.example.com"])
     assert is_named("10.0.0.1", ["10.0.0.1"])
     assert not is_named("kafka.example.com", ["localhost", "*.com"])
+
+
+@pytest.mark.parametrize(
+    ("url", "login", "doubts"),
+    [
+        ("http://registry:8081", {"token_file": MISSING}, 1),
+        ("http://registry:8081", {}, 0),
+        ("https://registry:8081", {"token_file": MISSING}, 0),
+        ("http://127.0.0.1:8081", {"token_file": MISSING}, 0),
+    ],
+)
+def test_a_login_to_a_registry_without_tls_is_doubtful_but_on_loopback(
+    url: str, login: dict[str, Any], doubts: int
+) -> None:
+    config = Config.model_validate(
+        {"bootstrap_servers": "kafka:9092", "schema_registries": {"main": {"urls": url, **login}}}
+    )
+    assert len(list(find_doubts(config))) == doubts

@@ -20,7 +20,9 @@ def server(failure: str | None) -> Any:
             config_applied_at=0.0, needs_restart=(),
         ),
         own=SimpleNamespace(addresses=set()), addresses=SimpleNamespace(nodes={1: node}),
-        features=SimpleNamespace(topic_configs=None, audit=None, validator=None, interception=None),
+        features=SimpleNamespace(
+            topic_configs=None, audit=None, validator=None, interception=None, schema_registries=None
+        ),
         broker_logins=SimpleNamespace(failure=failure, counts={"success": 1}),
     )  # fmt: skip
 
