@@ -10,9 +10,11 @@ needed stands in `need`, and `Session.resume` brings the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES
 from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.plugins.effects import TURN, Need, Steps, Work
@@ -82,6 +84,8 @@ class Driver:
             return b""
         if isinstance(decided, Pieces):
             self._left, decided = decided.parts, b""
+        elif len(decided) >= MIN_LARGE_BYTES:  # nothing is appended to it, which would copy it
+            self._left, decided = (decided,), b""
         return self._frames.release(decided)
 
     def take_left(self) -> tuple[Buffer, ...]:
@@ -162,16 +166,25 @@ class RequestDriver(Driver):
         """
         self._route, self._exchange, self._correlation_id = route, exchange, correlation_id
         self._watch, self._gates, self._is_busy = watch, gates, True
-        self._frames.collect(self._begin)
+        self._frames.collect_pieces(self._begin)
 
-    def _begin(self, frame: bytes) -> bytes:
+    def _begin(self, frame: bytes | Pieces) -> bytes:
         self._size = len(frame)
+        self._steps = self._join(frame) if isinstance(frame, Pieces) else self._look(frame)
+        return whole(self._run())
+
+    def _join(self, pieces: Pieces) -> Steps[Outcome]:
+        """What becomes of a large request, which is made one object while others have their turns."""
+        frame = yield Work(partial(whole, pieces), is_light=True)
+        del pieces  # otherwise held as long as the exchange takes
+        return (yield from self._look(frame))
+
+    def _look(self, frame: bytes) -> Steps[Outcome]:
         if (watch := self._watch) is not None:
             self._frame = frame
             watch.request(frame, 0, len(frame), True)
         exchange = self._exchange
-        self._steps = exchange.request(frame) if exchange is not None and not self._gates else self._enter(frame)
-        return whole(self._run())
+        return exchange.request(frame) if exchange is not None and not self._gates else self._enter(frame)
 
     def _enter(self, frame: bytes) -> Steps[Outcome]:
         """What becomes of a request that has to wait at gates before an exchange looks into it."""
@@ -221,7 +234,7 @@ class ResponseDriver(Driver):
         """Give the response that begins now to the exchange once it is whole; the watch is shown what becomes of it."""
         self._route, self._exchange, self._since = route, exchange, self._clock()
         self._watch, self._is_busy = watch, True
-        self._frames.collect(self._begin, gathers=True)
+        self._frames.collect(self._begin)
 
     def _begin(self, frame: bytes) -> bytes:
         assert self._exchange is not None

@@ -46,13 +46,13 @@ STOPPED = CodecError("the client's requests are read no more")
 class Session(Identity):
     """One client's conversation with one broker.
 
-    Pass on what `from_client` returns and then what `to_client` returns, and what `from_broker` returns. Then do what
-    stands in `agenda`. Once `closing` is set, end both connections.
+    Pass on what `from_client` or `from_broker` returns and then what `to_client` returns. Then do what stands in
+    `agenda`. Once `closing` is set, end both connections.
     """
 
     __slots__ = (
         "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_now", "_own_waiting",
-        "_request_driver", "_response_driver", "_sought", "_unanswered", "_waiting",
+        "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered", "_waiting",
         "account", "agenda", "broker_frames", "client_software", "closing", "due", "fetch_session", "fetch_state",
         "finishing", "gates", "has_closed", "host", "number", "record", "recorder", "reports_running", "requests",
         "routes",
@@ -73,14 +73,14 @@ class Session(Identity):
         self._max_frame = max_frame
         self.account = Account(memory)
         self._client_frames = Frames(
-            self._begin_request, REQUEST.size, self.account, lambda: self._request_driver.pauses(self._now)
+            self._begin_request, REQUEST.size, self.account, lambda: self._request_driver.pauses(self._began())
         )
         self.broker_frames = Frames(
-            self._begin_response, RESPONSE.size, self.account, lambda: self._response_driver.pauses(self._now)
+            self._begin_response, RESPONSE.size, self.account, lambda: self._response_driver.pauses(self._began())
         )
         self._waiting: deque[Waiting] = deque()
         self._own_waiting = 0  # requests of our own among them
-        self._now = 0.0
+        self._now = self._resumed_at = 0.0
         self._acks_at = AcksMemo().find
         self.recorder = Recorder(recorded, self._waiting)
         self.record: Callable[[Recorded], None] = self.recorder.add
@@ -125,9 +125,16 @@ class Session(Identity):
             self._find_answers(self._sought)
         if self.broker_frames.error is not None:
             self._fail(self.broker_frames.error, "unreadable_response")
-        elif self.due:
-            out += self.to_client()
         return out
+
+    @property
+    def spent_s(self) -> float:
+        """How long it has been at what was read last."""
+        return self._clock() - self._now
+
+    def _began(self) -> float:
+        """When it began with what it is doing now: what has waited meanwhile has taken no time of others."""
+        return max(self._now, self._resumed_at)
 
     def is_request_driver(self, driver: Driver) -> bool:
         """Whether the driver pauses the client's direction, and what it lets go is for the broker."""
@@ -139,6 +146,7 @@ class Session(Identity):
         With ``error`` it could not be met; what the exchange does not handle is raised.
         """
         is_request = driver is self._request_driver
+        self._resumed_at = self._clock()
         try:
             out = driver.resume(result, error)
             return out + (self.from_client(b"") if is_request else self.from_broker(b""))
@@ -362,7 +370,7 @@ class Session(Identity):
             self._check_collected(route, size)
             if isinstance(owner, OwnRequests):
                 self._own_waiting -= 1
-                self.broker_frames.collect(partial(self._own_answer, owner), gathers=True)
+                self.broker_frames.collect(partial(self._own_answer, owner))
                 return size
             self._response_driver.take(route, owner, watch)
         else:
@@ -419,7 +427,7 @@ class Session(Identity):
             self.broker_frames.edit(rewrite.stream())
             return
         self._check_collected(route, size)
-        self.broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now), gathers=True)
+        self.broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now))
 
     def _apply(self, rewrite: Rewrite, counts: ApiCounts, since: float, frame: bytes) -> bytes:
         new = rewrite.apply(frame)

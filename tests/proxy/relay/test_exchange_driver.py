@@ -268,6 +268,35 @@ def test_many_frames_of_one_read_are_cut_in_turns(from_broker: bool) -> None:
     assert talk.cause is None
 
 
+@pytest.mark.parametrize("from_broker", [False, True])
+def test_frames_of_one_read_that_take_long_to_look_into_are_cut_in_turns_however_few_they_are(
+    from_broker: bool,
+) -> None:
+    """A read has room for eight requests of 30 KB, which may have long names or patterns."""
+    count, took_s, began = FRAMES_A_CHECK // 2, MAX_TURN_S / 3, 0.0
+
+    def slow(frame: bytes) -> Steps[Any]:
+        talk.now += took_s
+        return forward(frame) if not from_broker else same(frame)
+
+    talk = dialogue(*[Stub(forward, slow) if from_broker else Stub(slow) for _ in range(count)])
+    requests, responses = [b"".join(map(one, range(count))) for one in (looked_into, response)]
+    if from_broker:
+        talk.client(requests)
+    (talk.broker if from_broker else talk.client)(responses if from_broker else requests)
+    turns = 1
+    while talk.needs:
+        assert talk.needs == [TURN]
+        assert talk.now - began <= MAX_TURN_S + took_s
+        talk.now += 1.0  # in which others are served
+        began = talk.now
+        talk.budget.renew()
+        talk.meet()
+        turns += 1
+    assert 2 < turns <= count // 2  # what was waited for has taken no time of others
+    assert talk.to_client == responses if from_broker else talk.to_broker == requests
+
+
 def last(frame: bytes) -> Last:
     return Last(framed(b"what is left"), "rejected_without_acks", "why")
 
