@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_sidecar.codec.errors import CodecError
@@ -81,13 +81,11 @@ class TopicNameCache:
             if self.on_id is not None:
                 self.on_id(topic_id, name)
 
-    def learn(self, frame: bytes, at: int, version: int) -> None:
-        """Remember the topics of a Metadata response whose body begins at frame[at]."""
-        if version >= FIRST_WITH_IDS and len(frame) <= MAX_LEARNED_BYTES:
-            topics = topics_of(frame, at, version)
-            self.remember(topics)
-            if self.on_topics is not None:
-                self.on_topics([topic for topic in topics if topic[0] != NO_ID])
+    def learn(self, topics: Sequence[tuple[bytes, str]]) -> None:
+        """Remember the `learnt` topics of a Metadata response."""
+        self.remember(topics)
+        if topics and self.on_topics is not None:
+            self.on_topics([topic for topic in topics if topic[0] != NO_ID])
 
     async def resolve(self, topic_ids: Iterable[bytes]) -> None:
         """Request the names of unknown ids; afterwards `name_of` has those that exist. Concurrent calls share requests.
@@ -157,6 +155,11 @@ def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
     start, _ = span(MetadataResponse, "topics", version)(frame, at)
     topics, _ = field_reader(MetadataResponse, "topics", version)(frame, start)
     return [(topic.topic_id, topic.name) for topic in topics if topic.name]
+
+
+def learnt(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
+    """As `topics_of`, of any version and with a limit of the time that it takes."""
+    return topics_of(frame, at, version) if version >= FIRST_WITH_IDS and len(frame) <= MAX_LEARNED_BYTES else []
 
 
 K = TypeVar("K")

@@ -228,12 +228,16 @@ class RequestDriver(Driver):
 class ResponseDriver(Driver):
     """The broker's direction."""
 
-    __slots__ = ()
+    __slots__ = ("_rewrite",)
 
     def take(self, route: Route, exchange: Exchange, watch: Watch | None) -> None:
-        """Give the response that begins now to the exchange once it is whole; the watch is shown what becomes of it."""
+        """Give the response that begins now to the exchange once it is whole; the watch is shown what becomes of it.
+
+        Then the sidecar's addresses are put in place of the brokers'.
+        """
         self._route, self._exchange, self._since = route, exchange, self._clock()
         self._watch, self._is_busy = watch, True
+        self._rewrite = route.rewrite
         self._frames.collect(self._begin)
 
     def _begin(self, frame: bytes) -> bytes:
@@ -250,9 +254,14 @@ class ResponseDriver(Driver):
             raise CodecError("a response cannot be answered or ended")
         if self._watch is not None:
             self._show(self._watch, decision)
+        self._watch = self._exchange = None  # they have seen all of it
+        rewrite, self._rewrite = self._rewrite, None
+        if rewrite is not None and isinstance(decision, bytes) and is_wanted(rewrite, decision):
+            if rewrite.steps is not None and len(decision) > MAX_COLLECTED_BYTES:
+                self._steps = rewrite.steps(decision)
+                return self._run()
+            decision = rewrite.apply(decision)
         self._done()
-        if isinstance(decision, bytes):
-            decision = _rewritten(decision, route.rewrite)
         route.counts.add_buffered(len(decision) - self._size, self._clock() - self._since)
         return decision
 
@@ -276,14 +285,30 @@ class ResponseDriver(Driver):
                 watch.response(part if isinstance(part, bytes) else bytes(part), 0, size, not left, now)
 
 
-def _rewritten(frame: bytes, rewrite: Rewrite | None) -> bytes:
-    """The response with the sidecar's addresses in place of the brokers'."""
-    if rewrite is None or (rewrite.wanted is not None and not rewrite.wanted(frame, 0, len(frame))):
+def is_wanted(rewrite: Rewrite, frame: bytes) -> bool:
+    """Whether a whole response has to be rewritten."""
+    return rewrite.wanted is None or rewrite.wanted(frame, 0, len(frame))
+
+
+class Unchanged(Exchange):
+    """Of a long response into which nothing looks, and which is rewritten."""
+
+    __slots__ = ()
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        return Forward(frame)
+        yield
+
+    def response(self, frame: bytes) -> Steps[bytes]:
         return frame
-    return rewrite.apply(frame)
+        yield
+
+
+UNCHANGED = Unchanged()
 
 
 MAX_TURN_S = 0.01
+MAX_COLLECTED_BYTES = 64 << 10  # of a response that is rewritten at once rather than streamed, or in steps
 
 
 class LoopBudget:

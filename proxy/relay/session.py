@@ -16,7 +16,14 @@ from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Gate, Look, Pass, RouteError, Send
-from kafka_sidecar.proxy.relay.exchange_driver import Driver, LoopBudget, RequestDriver, ResponseDriver
+from kafka_sidecar.proxy.relay.exchange_driver import (
+    MAX_COLLECTED_BYTES,
+    UNCHANGED,
+    Driver,
+    LoopBudget,
+    RequestDriver,
+    ResponseDriver,
+)
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
@@ -38,7 +45,6 @@ from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 REQUEST = Struct(">iIi")
 # Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
 MAX_QUEUED_LOCAL_BYTES = 4 << 20
-MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
 STATUS_END = RESPONSE.size + MAX_STATUS_BYTES
 STOPPED = CodecError("the client's requests are read no more")
 
@@ -366,6 +372,8 @@ class Session(Identity):
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
         route, _, since, request_size, owner, watch = waiting.popleft()
         size: int = length + 4
+        if owner is None and size > MAX_COLLECTED_BYTES and route.rewrite is not None and route.rewrite.stream is None:
+            owner = UNCHANGED
         if owner is not None:
             self._check_collected(route, size)
             if isinstance(owner, OwnRequests):

@@ -20,6 +20,7 @@ from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.side import MIN_CHUNK_BYTES
+from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.server import Server
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
@@ -104,7 +105,7 @@ async def test_a_peer_that_sends_megabytes_which_take_long_to_look_into_leaves_o
         broker.answers[ApiKey.FETCH] = fixed(LARGE)
         await client.ask(HEARTBEAT)
         monkeypatch.setattr(Session, side, slow)
-        ticking = asyncio.create_task(tick())
+        ticking = spawn(tick(), "tick")
         client.send(request(ApiKey.FETCH, 11, 7, bytes(8 << 20)))
         got = len(await client.frame())
         ticking.cancel()
