@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from struct import pack
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,18 +18,24 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.policies.catalog import PolicyCatalog
-from kafka_sidecar.proxy.features.auditing.counting import Groups
+from kafka_sidecar.proxy.features.auditing.counting import AuditedTopics, AuditingStats, Groups
+from kafka_sidecar.proxy.features.large_messages.from_config import Topics
+from kafka_sidecar.proxy.features.large_messages.reads import Reader, ReadsAhead
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
+from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.exchange import Pass
 from kafka_sidecar.proxy.relay.routes import PrefixMemo
 from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.runtime.verifications import Failures
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 NAMES, CHARACTERS = 5_000, 30_000  # 150 MB
 KEPT_BYTES = 48 << 20
 
 Remember = Callable[[str], object]
+ALLOWED = SimpleNamespace(error_code=0, error_message=None)
 
 
 def no_report(*_: object, **more: object) -> None:
@@ -102,9 +110,52 @@ def software() -> Remember:
     return introduced
 
 
+def topic_limits() -> Remember:
+    limits = TopicLimits(lambda: 0.0)
+    return limits.forget
+
+
+def write_rights() -> Remember:
+    rights, slices = (
+        WriteRights(lambda: 0.0),
+        cast(Any, SimpleNamespace(frame=b"".join, result=lambda _: (ALLOWED, None))),
+    )
+
+    def ask(name: str) -> None:
+        steps = rights.ask(1, (name, 0), slices)
+        next(steps)
+        with suppress(StopIteration):
+            steps.send((b"",))
+
+    return ask
+
+
+def large_topics() -> Remember:
+    found = Topics((("*", None),))
+    return found.find
+
+
+def audited_topics() -> Remember:
+    topics = AuditedTopics(lambda _: None, lambda _: True, no_report, AuditingStats())
+    return lambda name: topics.find(name, no_report)
+
+
+def readers() -> Remember:
+    ahead = ReadsAhead(1 << 20, lambda: 0.0)
+    return lambda name: ahead.begin(Reader(1, name, 0, False), 0, 1, cast(Any, SimpleNamespace(offset=1)))
+
+
+def addresses() -> Remember:
+    return Failures(lambda: 0.0).pause_s
+
+
 KINDS: dict[str, Callable[[], Remember]] = {
-    one.__name__: one for one in (rules, interceptors, commits, groups, log_lines, beginnings, acks, software)
-}
+    one.__name__: one
+    for one in (
+        rules, interceptors, commits, groups, log_lines, beginnings, acks, software,
+        topic_limits, write_rights, large_topics, audited_topics, readers, addresses,
+    )
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

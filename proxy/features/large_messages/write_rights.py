@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection
 from kafka_sidecar.proxy.features.large_messages.slices import SliceRequests
@@ -26,7 +27,7 @@ class WriteRights:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock  # seconds
-        self._known: dict[tuple[int, PartitionKey], float] = {}
+        self._known = Bounded[tuple[int, PartitionKey], float](MAX_KNOWN)
 
     def ask(self, connection: int, key: PartitionKey, requests: SliceRequests) -> Steps[PartitionRejection | None]:
         """Why the client of this connection may not write there; None: it may."""
@@ -40,7 +41,5 @@ class WriteRights:
             return PartitionRejection(
                 result.error_code, result.error_message or "the broker rejects the client's records"
             )
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
         self._known[connection, key] = now
         return None
