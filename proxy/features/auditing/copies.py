@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from kafka_sidecar.audit.contract import AuditedClient
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED, Sent
-from kafka_sidecar.plugins.bounded import Bounded
 
 MAX_BATCHES = 10_000
 # Errors after which a batch may be stored: the leader has it, but not all replicas, or nothing is known.
@@ -65,7 +64,7 @@ class Copies:
 
     def __init__(self, name: Name) -> None:
         self._name = name
-        self.attempts = Bounded[Batch, _Attempts](MAX_BATCHES)
+        self.attempts: dict[Batch, _Attempts] = {}  # a plain one, for compiled readers
 
     def abandoned(self, client: AuditedClient, sent: Sequence[Sent]) -> None:
         """The client has closed its connection before the response to these."""
@@ -121,6 +120,8 @@ class Copies:
     def _of(self, batch: Batch) -> _Attempts:
         attempts = self.attempts.get(batch)
         if attempts is None:
+            if len(self.attempts) >= MAX_BATCHES:
+                del self.attempts[next(iter(self.attempts))]
             attempts = self.attempts[batch] = _Attempts()
         return attempts
 
