@@ -65,6 +65,7 @@ FRONT_DOORS = {
         "splitting",
     },
     "plugins": {
+        "bounded",
         "calls",
         "class_path",
         "effects",

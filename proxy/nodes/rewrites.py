@@ -20,12 +20,12 @@ from kafka_sidecar.codec.pieces import Pieces, in_pieces
 from kafka_sidecar.codec.response_tags import tags_finder
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.plugins.effects import Steps, Work
-from kafka_sidecar.proxy.nodes.endpoint_stream import endpoint_streams
 from kafka_sidecar.proxy.nodes.endpoints import (
     Local,
     OrdinaryField,
     TaggedField,
     brokers_field,
+    endpoint_streams,
     nodes_rewriter,
     rewrite_node,
 )

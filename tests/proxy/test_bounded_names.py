@@ -21,8 +21,8 @@ from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.proxy.features.auditing.counting import AuditedTopics, AuditingStats, Groups
 from kafka_sidecar.proxy.features.large_messages.from_config import Topics
 from kafka_sidecar.proxy.features.large_messages.reads import Reader, ReadsAhead
+from kafka_sidecar.proxy.features.large_messages.slices import WriteRights
 from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
-from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.exchange import Pass

@@ -299,7 +299,7 @@ def test_frames_of_one_read_that_take_long_to_look_into_are_cut_in_turns_however
 
 
 def test_a_large_request_is_made_one_object_in_a_thread_and_is_not_copied_after_that() -> None:
-    """One copy of 90 MB takes 70 ms, in which nobody else is served."""
+    """One copy of 90 MB takes 70 ms, in which no other client is served."""
     large, stub = looked_into(1, bytes(MIN_LARGE_BYTES)), Stub(forward)
     talk = dialogue(stub).client(*pieces(large + relayed(2), list(range(0, len(large), 256_000))))
     (need,) = talk.needs
