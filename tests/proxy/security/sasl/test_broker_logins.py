@@ -19,13 +19,10 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.config.sasl import BrokerSasl
 from kafka_sidecar.proxy.security.sasl.broker_logins import (
     BrokerLoginProtocol,
     BrokerLoginsByPrincipal,
-    Credentials,
     open_broker_logins,
-    open_credentials,
     open_logins_by_principal,
     perform_login,
 )
@@ -217,39 +214,3 @@ async def test_a_connection_that_has_ended_is_not_handed_over() -> None:
 class _Transport(asyncio.Transport):
     def write(self, data: object) -> None:
         return
-
-
-def credentials_of(**settings: Any) -> Credentials:
-    found = open_credentials(BrokerSasl.model_validate(settings))
-    assert found is not None
-    return found
-
-
-def test_without_a_mechanism_there_are_none() -> None:
-    assert open_credentials(BrokerSasl()) is None
-
-
-async def test_a_password_is_read_for_each_login(tmp_path: Path) -> None:
-    file = tmp_path / "password"
-    file.write_text("one")
-    credentials = credentials_of(mechanism="PLAIN", username="app", password_file=file)
-    file.write_text("two")
-    assert next(await credentials.tokens()) == b"\0app\0two"
-    file.unlink()
-    with pytest.raises(LoginError, match=rf"brokers\.sasl\.password_file: {file} cannot be read"):
-        await credentials.tokens()
-
-
-async def test_every_scram_login_has_a_nonce_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("one")
-    credentials = credentials_of(mechanism="SCRAM-SHA-256", username="app", password_file=tmp_path / "password")
-    firsts = {next(await credentials.tokens()) for _ in range(3)}
-    assert len(firsts) == 3
-    assert all(first.startswith(b"n,,n=app,r=") for first in firsts)
-
-
-def test_what_to_correct_names_files_and_settings_and_no_secret(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("hush")
-    credentials = credentials_of(mechanism="PLAIN", username="app", password_file=tmp_path / "password")
-    expected = f"correct brokers.sasl (username app, password_file {tmp_path}/password), or what the brokers accept"
-    assert credentials.remedy == expected
