@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 from support import oracle
-from support.dialogue import Dialogue, request
+from support.dialogue import MAX_FRAME, Dialogue, request
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
@@ -42,20 +42,21 @@ def no_report(*_: object, **more: object) -> None:
     """No failure is reported."""
 
 
+NO_REPORT: Any = SimpleNamespace(failed=no_report, slow=no_report)
+
+
 def rules() -> Remember:
     found = Rules(PolicyCatalog({}), (TopicRule("*", "json", "enforce", 100),), None)
     return lambda name: found.of(name, bytes(16))
 
 
 def interceptors() -> Remember:
-    catalog = InterceptorCatalog(
-        [InterceptorSettings("add_header", "a", settings={"headers": {"a": "b"}})], cast(Any, no_report)
-    )
+    catalog = InterceptorCatalog([InterceptorSettings("add_header", "a", settings={"headers": {"a": "b"}})], NO_REPORT)
     return catalog.producers
 
 
 def commits() -> Remember:
-    catalog = InterceptorCatalog([InterceptorSettings("skip_identical_commits", "s")], cast(Any, no_report))
+    catalog = InterceptorCatalog([InterceptorSettings("skip_identical_commits", "s")], NO_REPORT)
 
     def commit(name: str) -> None:
         context = Context(group_id=name, member_id=name, client_id=name, clock=lambda: 0)
@@ -100,9 +101,10 @@ def acks() -> Remember:
 def software() -> Remember:
     """Of clients, one connection for each name."""
     sessions: list[Session] = []
+    talk = Dialogue()
 
     def introduced(name: str) -> None:
-        sessions.append(Dialogue().session)
+        sessions.append(Session(talk.routes, lambda: 0.0, MAX_FRAME, talk.budget, talk.memory))
         asked = oracle.request(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1")
         sessions[-1].from_client(oracle.request_frame(asked, 1))
         assert sessions[-1].client_software is not None
