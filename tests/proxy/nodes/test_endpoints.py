@@ -252,7 +252,7 @@ def test_padding_takes_exactly_its_room(room: int) -> None:
 
 @cache
 def with_long_lists_of_aborted_transactions() -> Any:
-    aborted = [{"producer_id": n, "first_offset": n} for n in range(65_000)]
+    aborted = [{"producer_id": n, "first_offset": n} for n in range(100_000)]
     partitions = [{**partition(Random(1), index, 100), "aborted_transactions": aborted} for index in range(2)]
     return named(
         ApiKey.FETCH, 17, responses=[{"topic_id": TOPIC_ID, "partitions": partitions}], node_endpoints=[broker(10)]
