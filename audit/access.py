@@ -15,6 +15,7 @@ from threading import Lock
 import orjson
 
 from kafka_sidecar.audit.outbox import Pending
+from kafka_sidecar.plugins.bounded import Bounded
 
 VERSION = 1
 MAX_BYTES = 8 << 20  # of events that are not sent yet
@@ -47,7 +48,7 @@ class AccessEvents:
         self._wake = wake
         self._lock = Lock()
         self._events: deque[Pending] = deque()
-        self._seen: dict[tuple[int, str, What], float] = {}  # when it was said last, the oldest first
+        self._seen = Bounded[tuple[int, str, What], float](MAX_SEEN)  # when it was said last
         self.bytes = 0
         self.discarded: Counter[str] = Counter()  # by reason
 
@@ -99,8 +100,6 @@ class AccessEvents:
             if now - self._seen.pop(key, float("-inf")) < REPEAT_S:
                 self._seen[key] = now
                 return False
-            if len(self._seen) >= MAX_SEEN:
-                del self._seen[next(iter(self._seen))]
             self._seen[key] = now
             return True
 

@@ -22,7 +22,7 @@ from json_values import value
 
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.codec.json import syntax
-from kafka_sidecar.codec.json.records import find_not_json
+from kafka_sidecar.codec.json.syntax import find_not_json
 from kafka_sidecar.codec.records import NewRecord, Records, batches, build_batch
 
 SIZES = (100, 1 << 10, 64 << 10)  # bytes of a value

@@ -14,10 +14,12 @@ committed offset C. A plain one begins at C: it is the records from S to C that 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafka_sidecar.large_messages.assembly import Assembly
 from kafka_sidecar.large_messages.segment import Segment
+from kafka_sidecar.plugins.bounded import Bounded
 
 ENTRY_BYTES = 400  # of the objects of an entry, roughly
 MAX_SEGMENTS = 10_000  # so few that a full collection of garbage, which nothing interrupts, takes milliseconds
@@ -131,19 +133,15 @@ class ResumePoints:
     """Pairs of S and C by partition; those that were noted first are forgotten first."""
 
     def __init__(self) -> None:
-        self._points: OrderedDict[tuple[str, int], dict[int, int]] = OrderedDict()  # S by C
+        self._points = Bounded[tuple[str, int], Bounded[int, int]](MAX_PARTITIONS)  # S by C
 
     def note(self, topic: str, partition: int, safe: int, committed: int) -> None:
         """A consumer has asked for what its group has committed."""
-        points = self._points.setdefault((topic, partition), {})
-        self._points.move_to_end((topic, partition))
+        points = self._points.pop((topic, partition), Bounded[int, int](MAX_POINTS))
+        self._points[topic, partition] = points
         points[committed] = min(safe, points.pop(committed, safe))
-        if len(points) > MAX_POINTS:
-            del points[next(iter(points))]
-        if len(self._points) > MAX_PARTITIONS:
-            self._points.popitem(last=False)
 
     def before(self, topic: str, partition: int, offset: int) -> list[tuple[int, int]]:
         """The ranges from S to C, exclusive, of consumers that may have come to an offset."""
-        points = self._points.get((topic, partition), {})
+        points: Mapping[int, int] = self._points.get((topic, partition), {})
         return [(safe, committed) for committed, safe in points.items() if committed <= offset]

@@ -64,6 +64,7 @@ FRONT_DOORS = {
         "splitting",
     },
     "plugins": {
+        "bounded",
         "calls",
         "class_path",
         "effects",

@@ -2,6 +2,9 @@
 
 cimport cython
 
+from kafka_sidecar.codec.records.record cimport Record
+from kafka_sidecar.codec.records.records cimport Records
+
 cdef extern from *:
     """
     #if defined(__SSE2__)
@@ -78,3 +81,11 @@ cdef Py_ssize_t _after_word(const unsigned char* data, Py_ssize_t at, Py_ssize_t
 @cython.locals(start=Py_ssize_t, first=Py_ssize_t)
 cdef Py_ssize_t _after_number(const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t _bad_number(Py_ssize_t start, Py_ssize_t first, Py_ssize_t end) noexcept nogil
+
+cdef Py_ssize_t _COMPILED, _MAX_BYTES
+
+@cython.locals(
+    found=list, record=Record, data=bytes, read=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t,
+    fault=Py_ssize_t,
+)
+cpdef list find_not_json(Records records, bint of_key, int max_depth, bint nulls=*, Py_ssize_t max_results=*)

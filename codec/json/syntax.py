@@ -16,6 +16,9 @@ A negative position is a failure: ``-(16 * position + reason)``.
 from __future__ import annotations
 
 import re
+import sys
+
+from kafka_sidecar.codec.checkpoint import COMPILED, MAX_BYTES, checkpoint
 
 try:
     import cython
@@ -23,6 +26,8 @@ except ImportError:
     from kafka_sidecar.codec import cython_shim as cython
 
 if not cython.compiled:
+    from kafka_sidecar.codec.records import Records
+
     _PLAIN = re.compile(rb"[ !#-\[\]-\x7f]*")
     _DIGITS = re.compile(rb"[0-9]*")
 
@@ -35,7 +40,7 @@ if not cython.compiled:
 
 
 MAX_NESTING = 512  # levels
-_MAX_NESTING = MAX_NESTING  # for C
+_MAX_NESTING, _COMPILED, _MAX_BYTES = MAX_NESTING, COMPILED, MAX_BYTES  # for C
 _LONG = 64 << 10  # bytes
 
 _EMPTY, _ENDS_EARLY, _UNEXPECTED, _BAD_NUMBER, _BAD_WORD, _TOO_DEEP, _TRAILING = 1, 2, 3, 4, 5, 6, 7
@@ -54,6 +59,35 @@ _REASONS = (
     "half of a surrogate pair",
     "not UTF-8",
 )
+
+
+def find_not_json(
+    records: Records, of_key: bool, max_depth: int, nulls: bool = True, max_results: int = sys.maxsize
+) -> list[tuple[int, str | None]]:
+    """The indexes of the records whose value, or key, is not one well-formed JSON text, at most ``max_results``.
+
+    Each has the reason as from `find_fault`, or None if the value, or key, is null; these are included only with
+    ``nulls``.
+    """
+    found: list[tuple[int, str | None]] = []
+    record = records._cursor()
+    data = records.payload
+    read = 0  # bytes since the last checkpoint
+    for index in range(len(records)):
+        record._advance()
+        record._read()
+        start = record._key_at if of_key else record._value_at
+        size = record._key_size if of_key else record._value_size
+        read += size
+        if read > _MAX_BYTES or index & _COMPILED == _COMPILED:
+            read = 0
+            checkpoint()
+        fault = scan_long(data, start, start + size, max_depth) if size >= 0 else 0
+        if fault or (nulls and size < 0):
+            found.append((index, describe(fault, start, max_depth)))
+            if len(found) >= max_results:
+                break
+    return found
 
 
 def find_fault(data: bytes, start: int, end: int, max_depth: int) -> str | None:

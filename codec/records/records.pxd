@@ -3,7 +3,7 @@ from cpython.array cimport array as c_array
 
 from kafka_sidecar.codec.records.record cimport Record
 
-cdef Py_ssize_t _COMPILED, _ITERATED
+cdef Py_ssize_t NULL, _COMPILED, _ITERATED
 
 
 @cython.final
@@ -30,3 +30,17 @@ cdef class Records:
 cdef c_array _zeros(Py_ssize_t count)
 cdef void _set(c_array found, Py_ssize_t index, long long value) noexcept
 cdef long long _sum(long long one, long long other) noexcept
+
+@cython.locals(at=Py_ssize_t, index=Py_ssize_t)
+cpdef check(bytes data, Py_ssize_t count)
+
+@cython.locals(raw=Py_ssize_t, end=Py_ssize_t, start=Py_ssize_t, _=int)
+cdef Py_ssize_t _record_end(bytes data, Py_ssize_t at, Py_ssize_t index) except -1
+
+@cython.locals(header=Py_ssize_t)
+cdef Py_ssize_t _headers_end(bytes data, Py_ssize_t at, Py_ssize_t raw, Py_ssize_t index) except -1
+
+@cython.locals(raw=Py_ssize_t, byte=Py_ssize_t, shift=int)
+cdef (Py_ssize_t, Py_ssize_t) _longer(bytes data, Py_ssize_t at, Py_ssize_t first) noexcept
+
+cdef _bad(Py_ssize_t index, str what)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from kafka_sidecar.codec.json.contents import has_big_number, has_duplicate_key
-from kafka_sidecar.codec.json.records import find_not_json
-from kafka_sidecar.codec.json.syntax import MAX_NESTING
+from kafka_sidecar.codec.json.syntax import MAX_NESTING, find_not_json
 from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
 from kafka_sidecar.policies.contract import ALL, MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 

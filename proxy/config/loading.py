@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
@@ -15,6 +15,7 @@ from kafka_sidecar.proxy.config.audit import Audit
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain, find_dead_entries
 from kafka_sidecar.proxy.config.registries import RegistryName, SchemaRegistry
+from kafka_sidecar.proxy.config.sasl import BrokerSasl, ClientSasl, PrincipalLogin
 from kafka_sidecar.proxy.config.sections import (
     Authorization,
     Cluster,
@@ -33,10 +34,68 @@ from kafka_sidecar.proxy.config.sections import (
     TopicConfigs,
     Validation,
 )  # fmt: skip
-from kafka_sidecar.proxy.config.sides import Admin, Brokers, Clients
 from kafka_sidecar.proxy.config.sources import Sources
-from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, host_port
+from kafka_sidecar.proxy.config.tls import AdminTls, BrokerTls, ClientTls, File
+from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, BindableAddress, host_port
 from kafka_sidecar.proxy.config.workers import Place, Workers, count_workers
+
+
+class Clients(Section):
+    tls: ClientTls = Field(default_factory=ClientTls)
+    sasl: ClientSasl = Field(default_factory=ClientSasl)
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.tls.is_used
+
+
+class Brokers(Section):
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """How brokers are connected to; with `SASL_*` the sidecar logs in. Kafka: `security.protocol`."""
+    tls: BrokerTls = Field(default_factory=BrokerTls)
+    sasl: BrokerSasl = Field(default_factory=BrokerSasl)
+    logins: list[PrincipalLogin] = []  # noqa: RUF012 - pydantic copies it
+    """Users of the brokers for clients that the sidecar knows; all others are the user of `sasl`."""
+
+    @model_validator(mode="after")
+    def _check_protocol(self) -> Brokers:
+        if self.sasl.mechanism is not None and not self.uses_sasl:
+            raise ValueError(
+                "sasl is set, but not used: set security_protocol to SASL_PLAINTEXT or SASL_SSL, or remove sasl"
+            )
+        if self.sasl.mechanism is None and self.uses_sasl:
+            without = self.security_protocol.replace("SASL_PLAINTEXT", "PLAINTEXT").removeprefix("SASL_")
+            raise ValueError(
+                f"security_protocol is {self.security_protocol}, but sasl is not set: set sasl.mechanism and its "
+                f"credentials, or write {without} where clients log in themselves"
+            )
+        if self.logins and not self.uses_sasl:
+            raise ValueError(
+                "logins is set, but not used: set security_protocol to SASL_PLAINTEXT or SASL_SSL, and sasl to the "
+                "sidecar's own login, or remove logins"
+            )
+        return self
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether the sidecar logs in."""
+        return self.security_protocol.startswith("SASL")
+
+
+class Admin(Section):
+    listen: BindableAddress | None = None
+    """Address of metrics, probes and pages for operators. Default: 127.0.0.1:9190, or a free port if it is in use."""
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """Further names by which they may be requested, with `*` and `?`."""
+    tls: AdminTls = Field(default_factory=AdminTls)
+    """TLS of the admin port: with `certificate` it accepts nothing else."""
+    token_file: File | None = None
+    """File with a token that requests need, but for `/livez` and `/readyz`: `Authorization: Bearer TOKEN`."""
+
 
 ROOM_IN_FRAME = 64 << 10  # for what a request has beside a message
 WILDCARDS = ("0.0.0.0", "::", "[::]", "")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import field_reader, first_version, span
 from kafka_sidecar.codec.messages.metadata import MetadataResponse, MetadataResponseTopic
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.bounded import Bounded
 
 MAX_LEARNED_BYTES = 256 << 10  # a longer Metadata response would block the loop: its topics are requested when needed
 MAX_NAMES = 100_000
@@ -39,9 +39,9 @@ class TopicNameCache:
     def __init__(self, request_names: RequestNames, clock: Callable[[], float] = time.monotonic) -> None:
         self._request_names = request_names
         self._clock = clock  # seconds
-        self._names: dict[bytes, str] = {}
-        self._ids: dict[str, tuple[bytes, float]] = {}  # by name, with the time of the response
-        self._unknown: dict[bytes, float] = {}  # until when each is not requested again
+        self._names = Bounded[bytes, str](MAX_NAMES)
+        self._ids = Bounded[str, tuple[bytes, float]](MAX_NAMES)  # by name, with the time of the response
+        self._unknown = Bounded[bytes, float](MAX_UNKNOWN)  # until when each is not requested again
         self._waiting: dict[bytes, asyncio.Future[None]] = {}  # for the next request
         self._requested: dict[bytes, asyncio.Future[None]] = {}
         self._requests: asyncio.Task[None] | None = None
@@ -73,21 +73,19 @@ class TopicNameCache:
         now = self._clock()
         for topic_id, name in topics:
             if topic_id == NO_ID:  # the topic does not exist, or this client may not describe it
-                self._ids.pop(name, None)
+                self._ids.pop(name)
                 continue
-            _put(self._names, topic_id, name)
-            _put(self._ids, name, (topic_id, now))
-            self._unknown.pop(topic_id, None)
+            self._names[topic_id] = name
+            self._ids[name] = topic_id, now
+            self._unknown.pop(topic_id)
             if self.on_id is not None:
                 self.on_id(topic_id, name)
 
-    def learn(self, frame: bytes, at: int, version: int) -> None:
-        """Remember the topics of a Metadata response whose body begins at frame[at]."""
-        if version >= FIRST_WITH_IDS and len(frame) <= MAX_LEARNED_BYTES:
-            topics = topics_of(frame, at, version)
-            self.remember(topics)
-            if self.on_topics is not None:
-                self.on_topics([topic for topic in topics if topic[0] != NO_ID])
+    def learn(self, topics: Sequence[tuple[bytes, str]]) -> None:
+        """Remember the `learnt` topics of a Metadata response."""
+        self.remember(topics)
+        if topics and self.on_topics is not None:
+            self.on_topics([topic for topic in topics if topic[0] != NO_ID])
 
     async def resolve(self, topic_ids: Iterable[bytes]) -> None:
         """Request the names of unknown ids; afterwards `name_of` has those that exist. Concurrent calls share requests.
@@ -136,10 +134,8 @@ class TopicNameCache:
         until = self._clock() + UNKNOWN_S
         for topic_id in topic_ids:
             if topic_id not in names:
-                self._unknown.pop(topic_id, None)  # the newest is the last
+                self._unknown.pop(topic_id)  # the newest is the last
                 self._unknown[topic_id] = until
-        while len(self._unknown) > MAX_UNKNOWN:
-            del self._unknown[next(iter(self._unknown))]
         return None
 
 
@@ -159,12 +155,6 @@ def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
     return [(topic.topic_id, topic.name) for topic in topics if topic.name]
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-def _put(known: dict[K, V], key: K, value: V) -> None:
-    """Set a value; if there would be too many, the oldest one is removed."""
-    if len(known) >= MAX_NAMES and key not in known:
-        del known[next(iter(known))]
-    known[key] = value
+def learnt(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
+    """As `topics_of`, of any version and with a limit of the time that it takes."""
+    return topics_of(frame, at, version) if version >= FIRST_WITH_IDS and len(frame) <= MAX_LEARNED_BYTES else []

@@ -10,9 +10,11 @@ needed stands in `need`, and `Session.resume` brings the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES
 from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.plugins.effects import TURN, Need, Steps, Work
@@ -82,6 +84,8 @@ class Driver:
             return b""
         if isinstance(decided, Pieces):
             self._left, decided = decided.parts, b""
+        elif len(decided) >= MIN_LARGE_BYTES:  # nothing is appended to it, which would copy it
+            self._left, decided = (decided,), b""
         return self._frames.release(decided)
 
     def take_left(self) -> tuple[Buffer, ...]:
@@ -162,16 +166,25 @@ class RequestDriver(Driver):
         """
         self._route, self._exchange, self._correlation_id = route, exchange, correlation_id
         self._watch, self._gates, self._is_busy = watch, gates, True
-        self._frames.collect(self._begin)
+        self._frames.collect_pieces(self._begin)
 
-    def _begin(self, frame: bytes) -> bytes:
+    def _begin(self, frame: bytes | Pieces) -> bytes:
         self._size = len(frame)
+        self._steps = self._join(frame) if isinstance(frame, Pieces) else self._look(frame)
+        return whole(self._run())
+
+    def _join(self, pieces: Pieces) -> Steps[Outcome]:
+        """What becomes of a large request, which is made one object while others have their turns."""
+        frame = yield Work(partial(whole, pieces), is_light=True)
+        del pieces  # otherwise held as long as the exchange takes
+        return (yield from self._look(frame))
+
+    def _look(self, frame: bytes) -> Steps[Outcome]:
         if (watch := self._watch) is not None:
             self._frame = frame
             watch.request(frame, 0, len(frame), True)
         exchange = self._exchange
-        self._steps = exchange.request(frame) if exchange is not None and not self._gates else self._enter(frame)
-        return whole(self._run())
+        return exchange.request(frame) if exchange is not None and not self._gates else self._enter(frame)
 
     def _enter(self, frame: bytes) -> Steps[Outcome]:
         """What becomes of a request that has to wait at gates before an exchange looks into it."""
@@ -215,13 +228,17 @@ class RequestDriver(Driver):
 class ResponseDriver(Driver):
     """The broker's direction."""
 
-    __slots__ = ()
+    __slots__ = ("_rewrite",)
 
     def take(self, route: Route, exchange: Exchange, watch: Watch | None) -> None:
-        """Give the response that begins now to the exchange once it is whole; the watch is shown what becomes of it."""
+        """Give the response that begins now to the exchange once it is whole; the watch is shown what becomes of it.
+
+        Then the sidecar's addresses are put in place of the brokers'.
+        """
         self._route, self._exchange, self._since = route, exchange, self._clock()
         self._watch, self._is_busy = watch, True
-        self._frames.collect(self._begin, gathers=True)
+        self._rewrite = route.rewrite
+        self._frames.collect(self._begin)
 
     def _begin(self, frame: bytes) -> bytes:
         assert self._exchange is not None
@@ -237,9 +254,14 @@ class ResponseDriver(Driver):
             raise CodecError("a response cannot be answered or ended")
         if self._watch is not None:
             self._show(self._watch, decision)
+        self._watch = self._exchange = None  # they have seen all of it
+        rewrite, self._rewrite = self._rewrite, None
+        if rewrite is not None and isinstance(decision, bytes) and is_wanted(rewrite, decision):
+            if rewrite.steps is not None and len(decision) > MAX_COLLECTED_BYTES:
+                self._steps = rewrite.steps(decision)
+                return self._run()
+            decision = rewrite.apply(decision)
         self._done()
-        if isinstance(decision, bytes):
-            decision = _rewritten(decision, route.rewrite)
         route.counts.add_buffered(len(decision) - self._size, self._clock() - self._since)
         return decision
 
@@ -263,14 +285,30 @@ class ResponseDriver(Driver):
                 watch.response(part if isinstance(part, bytes) else bytes(part), 0, size, not left, now)
 
 
-def _rewritten(frame: bytes, rewrite: Rewrite | None) -> bytes:
-    """The response with the sidecar's addresses in place of the brokers'."""
-    if rewrite is None or (rewrite.wanted is not None and not rewrite.wanted(frame, 0, len(frame))):
+def is_wanted(rewrite: Rewrite, frame: bytes) -> bool:
+    """Whether a whole response has to be rewritten."""
+    return rewrite.wanted is None or rewrite.wanted(frame, 0, len(frame))
+
+
+class Unchanged(Exchange):
+    """Of a long response into which nothing looks, and which is rewritten."""
+
+    __slots__ = ()
+
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        return Forward(frame)
+        yield
+
+    def response(self, frame: bytes) -> Steps[bytes]:
         return frame
-    return rewrite.apply(frame)
+        yield
+
+
+UNCHANGED = Unchanged()
 
 
 MAX_TURN_S = 0.01
+MAX_COLLECTED_BYTES = 64 << 10  # of a response that is rewritten at once rather than streamed, or in steps
 
 
 class LoopBudget:

@@ -12,7 +12,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.pieces import Pieces
 from kafka_sidecar.codec.response_status import status_fields
+from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import Begin, Look, Pass, RouteError
 from kafka_sidecar.proxy.relay.frames import Edit
@@ -66,6 +68,8 @@ class Rewrite:
     """How the response of one (api, version) is edited."""
 
     apply: Callable[[bytes], bytes]  # the whole frame -> what is sent instead
+    # The same of a frame that is long, in which there may be very many brokers, or much to be copied.
+    steps: Callable[[bytes], Steps[bytes | Pieces]] | None = None
     # Whether the whole frame data[start:end] has to be edited at all; None: always.
     wanted: Callable[[bytes, int, int], bool] | None = None
     # The edit of a frame that is long and not here yet: it lets the frame pass in pieces, so its size has no limit.

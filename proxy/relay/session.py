@@ -16,7 +16,14 @@ from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.exchange import Closing, Exchange, FetchSession, Gate, Look, Pass, RouteError, Send
-from kafka_sidecar.proxy.relay.exchange_driver import Driver, LoopBudget, RequestDriver, ResponseDriver
+from kafka_sidecar.proxy.relay.exchange_driver import (
+    MAX_COLLECTED_BYTES,
+    UNCHANGED,
+    Driver,
+    LoopBudget,
+    RequestDriver,
+    ResponseDriver,
+)
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
@@ -38,7 +45,6 @@ from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 REQUEST = Struct(">iIi")
 # Responses of our own that wait for an earlier one of the broker; otherwise unbounded.
 MAX_QUEUED_LOCAL_BYTES = 4 << 20
-MAX_COLLECTED_BYTES = 64 << 10  # of a response that is buffered rather than streamed
 STATUS_END = RESPONSE.size + MAX_STATUS_BYTES
 STOPPED = CodecError("the client's requests are read no more")
 
@@ -46,13 +52,13 @@ STOPPED = CodecError("the client's requests are read no more")
 class Session(Identity):
     """One client's conversation with one broker.
 
-    Pass on what `from_client` returns and then what `to_client` returns, and what `from_broker` returns. Then do what
-    stands in `agenda`. Once `closing` is set, end both connections.
+    Pass on what `from_client` or `from_broker` returns and then what `to_client` returns. Then do what stands in
+    `agenda`. Once `closing` is set, end both connections.
     """
 
     __slots__ = (
         "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_now", "_own_waiting",
-        "_request_driver", "_response_driver", "_sought", "_unanswered", "_waiting",
+        "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered", "_waiting",
         "account", "agenda", "broker_frames", "client_software", "closing", "due", "fetch_session", "fetch_state",
         "finishing", "gates", "has_closed", "host", "number", "record", "recorder", "reports_running", "requests",
         "routes",
@@ -73,14 +79,14 @@ class Session(Identity):
         self._max_frame = max_frame
         self.account = Account(memory)
         self._client_frames = Frames(
-            self._begin_request, REQUEST.size, self.account, lambda: self._request_driver.pauses(self._now)
+            self._begin_request, REQUEST.size, self.account, lambda: self._request_driver.pauses(self._began())
         )
         self.broker_frames = Frames(
-            self._begin_response, RESPONSE.size, self.account, lambda: self._response_driver.pauses(self._now)
+            self._begin_response, RESPONSE.size, self.account, lambda: self._response_driver.pauses(self._began())
         )
         self._waiting: deque[Waiting] = deque()
         self._own_waiting = 0  # requests of our own among them
-        self._now = 0.0
+        self._now = self._resumed_at = 0.0
         self._acks_at = AcksMemo().find
         self.recorder = Recorder(recorded, self._waiting)
         self.record: Callable[[Recorded], None] = self.recorder.add
@@ -125,9 +131,16 @@ class Session(Identity):
             self._find_answers(self._sought)
         if self.broker_frames.error is not None:
             self._fail(self.broker_frames.error, "unreadable_response")
-        elif self.due:
-            out += self.to_client()
         return out
+
+    @property
+    def spent_s(self) -> float:
+        """How long it has been at what was read last."""
+        return self._clock() - self._now
+
+    def _began(self) -> float:
+        """When it began with what it is doing now: what has waited meanwhile has taken no time of others."""
+        return max(self._now, self._resumed_at)
 
     def is_request_driver(self, driver: Driver) -> bool:
         """Whether the driver pauses the client's direction, and what it lets go is for the broker."""
@@ -139,6 +152,7 @@ class Session(Identity):
         With ``error`` it could not be met; what the exchange does not handle is raised.
         """
         is_request = driver is self._request_driver
+        self._resumed_at = self._clock()
         try:
             out = driver.resume(result, error)
             return out + (self.from_client(b"") if is_request else self.from_broker(b""))
@@ -358,11 +372,13 @@ class Session(Identity):
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
         route, _, since, request_size, owner, watch = waiting.popleft()
         size: int = length + 4
+        if owner is None and size > MAX_COLLECTED_BYTES and route.rewrite is not None and route.rewrite.stream is None:
+            owner = UNCHANGED
         if owner is not None:
             self._check_collected(route, size)
             if isinstance(owner, OwnRequests):
                 self._own_waiting -= 1
-                self.broker_frames.collect(partial(self._own_answer, owner), gathers=True)
+                self.broker_frames.collect(partial(self._own_answer, owner))
                 return size
             self._response_driver.take(route, owner, watch)
         else:
@@ -419,7 +435,7 @@ class Session(Identity):
             self.broker_frames.edit(rewrite.stream())
             return
         self._check_collected(route, size)
-        self.broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now), gathers=True)
+        self.broker_frames.collect(partial(self._apply, rewrite, route.counts, self._now))
 
     def _apply(self, rewrite: Rewrite, counts: ApiCounts, since: float, frame: bytes) -> bytes:
         new = rewrite.apply(frame)

@@ -85,6 +85,8 @@ class ClientSide(Side):
                 connection.to_client.write(session.to_client())
             if session.agenda:
                 connection.do_agenda()
+            if len(chunk) >= MIN_CHUNK_BYTES:
+                self.count_read(session.spent_s)
         except Exception as error:  # noqa: BLE001 - a bug must cost one connection, not the process
             connection.broke(error)
         if session.closing is not None:
@@ -129,10 +131,13 @@ class BrokerSide(Side):
             out = session.from_broker(chunk)
             if out:
                 connection.to_client.write(out)
+            if session.due and (own := session.to_client()):
+                connection.to_client.write(own)
             if session.agenda:
                 connection.do_agenda()
             if len(chunk) >= MIN_CHUNK_BYTES:
                 read_directly(self, session.broker_frames)
+                self.count_read(session.spent_s)
         except Exception as error:  # noqa: BLE001 - as above
             connection.broke(error)
         if session.closing is not None:

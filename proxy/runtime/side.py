@@ -13,12 +13,14 @@ from typing import Protocol, cast
 
 from kafka_sidecar.codec.large_bytes import Gathered
 from kafka_sidecar.codec.wire import Buffer
+from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 from kafka_sidecar.proxy.relay.frames import Frames
 
 PIECE_BYTES = 64 << 10  # of equal pieces, at least
-
-
-MIN_CHUNK_BYTES = 64 << 10  # a smaller read is not the beginning of a large frame that arrives quickly
+# A smaller read is not the beginning of a large frame that arrives quickly, nor one of many in the same turn of the
+# loop: libuv reads on, 32 times, as long as a read fills its buffer of 250 KB.
+MIN_CHUNK_BYTES = 64 << 10
+OTHERS_TURN = "others have a turn after its reads"
 
 
 # The first byte of Linux' tcp_info is the state of the connection (include/net/tcp_states.h).
@@ -38,6 +40,7 @@ class Side(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.secured: Callable[[asyncio.BaseTransport], None] | None = None  # is called once TLS is established
         self._linger: asyncio.TimerHandle | None = None
+        self._spent_s = 0.0  # on large reads, since others certainly had a turn
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -74,6 +77,14 @@ class Side(asyncio.Protocol):
         self._reasons.discard(reason)
         if self.transport is not None and not self._reasons and not self.transport.is_closing():
             self.transport.resume_reading()
+
+    def count_read(self, spent_s: float) -> None:
+        """A large read took so long. Nothing more is read in this turn of the event loop if such reads took long."""
+        self._spent_s += spent_s
+        if self._spent_s >= MAX_TURN_S:
+            self._spent_s = 0.0
+            self.pause(OTHERS_TURN)
+            asyncio.get_running_loop().call_soon(self.resume, OTHERS_TURN)
 
     def has_read(self, size: int) -> None:
         """So many bytes have come without `data_received`: see `DirectReads`."""

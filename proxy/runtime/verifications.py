@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from kafka_sidecar.plugins.bounded import Bounded
+
 T = TypeVar("T")
 Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
@@ -81,7 +83,9 @@ class Failures:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._counts: dict[str, tuple[float, float]] = {}  # by address, and when that was so; the latest is the last
+        self._counts = Bounded[str, tuple[float, float]](
+            MAX_ADDRESSES
+        )  # by address, and when that was so; the latest is the last
 
     def pause_s(self, address: str) -> float:
         """One more login of this address is rejected: when to say so."""
@@ -89,6 +93,4 @@ class Failures:
         count, at = self._counts.pop(address, (0.0, now))
         count = count * 0.5 ** ((now - at) / HALF_LIFE_S) + 1
         self._counts[address] = count, now
-        if len(self._counts) > MAX_ADDRESSES:
-            del self._counts[next(iter(self._counts))]
         return float(min(MAX_PAUSE_S, REJECTED_PAUSE_S * 2 ** min(count // FAILURES_A_STEP, 10)))

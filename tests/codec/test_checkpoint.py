@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from kafka_sidecar.codec.checkpoint import COMPILED, Stop, StoppedError, checkpoint, stoppable
-from kafka_sidecar.codec.json.records import find_not_json
+from kafka_sidecar.codec.json.syntax import find_not_json
 from kafka_sidecar.codec.records import (
     Header,
     NewRecord,

@@ -54,33 +54,33 @@ MUTANTS = (
         "codec=None,",
         (f"{STAGES}/test_split_stage.py::test_what_counts_is_the_size_that_the_broker_stores",),
     ),
-    # write_rights.py
+    # slices.py
     Mutant(
-        f"{SOURCE}/write_rights.py",
+        f"{SOURCE}/slices.py",
         "one client's right to write is another's",
         "asked_at = self._known.get((connection, key))",
         "asked_at = max((at for (_, one), at in self._known.items() if one == key), default=None)",
         (f"{STAGES}/test_object_stage.py::test_it_is_asked_once_in_a_while_for_each_connection_and_partition",),
     ),
     Mutant(
-        f"{SOURCE}/write_rights.py",
+        f"{SOURCE}/slices.py",
         "a right that is withdrawn counts for ever",
         "if asked_at is not None and now - asked_at <= MAX_AGE_S:",
         "if asked_at is not None:",
         (f"{STAGES}/test_object_stage.py::test_it_is_asked_once_in_a_while_for_each_connection_and_partition",),
     ),
     Mutant(
-        f"{SOURCE}/write_rights.py",
+        f"{SOURCE}/slices.py",
         "old brokers lets no client write objects",
         "MAY_WRITE = frozenset({ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})",
         "MAY_WRITE = frozenset({ErrorCode.NONE, ErrorCode.INVALID_RECORD})",
         (f"{STAGES}/test_object_stage.py::test_a_broker_that_finds_no_records_has_nothing_against_the_client",),
     ),
     Mutant(
-        f"{SOURCE}/write_rights.py",
+        f"{SOURCE}/slices.py",
         "rights are remembered without a limit",
-        "        if len(self._known) >= MAX_KNOWN:\n            self._known.clear()\n",
-        "",
+        "self._known = Bounded[tuple[int, PartitionKey], float](MAX_KNOWN)",
+        "self._known: dict[tuple[int, PartitionKey], float] = {}",
         (f"{STAGES}/test_object_stage.py::test_what_brokers_have_said_is_forgotten_where_it_becomes_too_much",),
     ),
     # progress.py

@@ -5,33 +5,44 @@ from __future__ import annotations
 import itertools
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from struct import pack
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from support import oracle
-from support.dialogue import Dialogue, request
+from support.dialogue import MAX_FRAME, Dialogue, request
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.interceptors.contract import Context, OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.policies.catalog import PolicyCatalog
-from kafka_sidecar.proxy.features.auditing.counting import Groups
+from kafka_sidecar.proxy.features.auditing.counting import AuditedTopics, AuditingStats, Groups
+from kafka_sidecar.proxy.features.large_messages.from_config import Topics
+from kafka_sidecar.proxy.features.large_messages.reads import Reader, ReadsAhead
+from kafka_sidecar.proxy.features.large_messages.slices import WriteRights
+from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.exchange import Pass
 from kafka_sidecar.proxy.relay.routes import PrefixMemo
 from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.runtime.verifications import Failures
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 NAMES, CHARACTERS = 5_000, 30_000  # 150 MB
 KEPT_BYTES = 48 << 20
 
 Remember = Callable[[str], object]
+ALLOWED = SimpleNamespace(error_code=0, error_message=None)
 
 
 def no_report(*_: object, **more: object) -> None:
     """No failure is reported."""
+
+
+NO_REPORT: Any = SimpleNamespace(failed=no_report, slow=no_report)
 
 
 def rules() -> Remember:
@@ -40,14 +51,12 @@ def rules() -> Remember:
 
 
 def interceptors() -> Remember:
-    catalog = InterceptorCatalog(
-        [InterceptorSettings("add_header", "a", settings={"headers": {"a": "b"}})], cast(Any, no_report)
-    )
+    catalog = InterceptorCatalog([InterceptorSettings("add_header", "a", settings={"headers": {"a": "b"}})], NO_REPORT)
     return catalog.producers
 
 
 def commits() -> Remember:
-    catalog = InterceptorCatalog([InterceptorSettings("skip_identical_commits", "s")], cast(Any, no_report))
+    catalog = InterceptorCatalog([InterceptorSettings("skip_identical_commits", "s")], NO_REPORT)
 
     def commit(name: str) -> None:
         context = Context(group_id=name, member_id=name, client_id=name, clock=lambda: 0)
@@ -92,9 +101,10 @@ def acks() -> Remember:
 def software() -> Remember:
     """Of clients, one connection for each name."""
     sessions: list[Session] = []
+    talk = Dialogue()
 
     def introduced(name: str) -> None:
-        sessions.append(Dialogue().session)
+        sessions.append(Session(talk.routes, lambda: 0.0, MAX_FRAME, talk.budget, talk.memory))
         asked = oracle.request(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version="1")
         sessions[-1].from_client(oracle.request_frame(asked, 1))
         assert sessions[-1].client_software is not None
@@ -102,9 +112,52 @@ def software() -> Remember:
     return introduced
 
 
+def topic_limits() -> Remember:
+    limits = TopicLimits(lambda: 0.0)
+    return limits.forget
+
+
+def write_rights() -> Remember:
+    rights, slices = (
+        WriteRights(lambda: 0.0),
+        cast(Any, SimpleNamespace(frame=b"".join, result=lambda _: (ALLOWED, None))),
+    )
+
+    def ask(name: str) -> None:
+        steps = rights.ask(1, (name, 0), slices)
+        next(steps)
+        with suppress(StopIteration):
+            steps.send((b"",))
+
+    return ask
+
+
+def large_topics() -> Remember:
+    found = Topics((("*", None),))
+    return found.find
+
+
+def audited_topics() -> Remember:
+    topics = AuditedTopics(lambda _: None, lambda _: True, no_report, AuditingStats())
+    return lambda name: topics.find(name, no_report)
+
+
+def readers() -> Remember:
+    ahead = ReadsAhead(1 << 20, lambda: 0.0)
+    return lambda name: ahead.begin(Reader(1, name, 0, False), 0, 1, cast(Any, SimpleNamespace(offset=1)))
+
+
+def addresses() -> Remember:
+    return Failures(lambda: 0.0).pause_s
+
+
 KINDS: dict[str, Callable[[], Remember]] = {
-    one.__name__: one for one in (rules, interceptors, commits, groups, log_lines, beginnings, acks, software)
-}
+    one.__name__: one
+    for one in (
+        rules, interceptors, commits, groups, log_lines, beginnings, acks, software,
+        topic_limits, write_rights, large_topics, audited_topics, readers, addresses,
+    )
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -71,6 +71,7 @@ class Dialogue:
         for chunk in chunks:
             if self.session.closing is None:
                 self.to_client += self.session.from_broker(chunk)
+                self.to_client += self.session.to_client()
                 self._do_agenda()
         return self
 
@@ -98,10 +99,11 @@ class Dialogue:
 
     def _resume(self, driver: Driver, result: object, error: BaseException | None = None) -> None:
         out = self.session.resume(driver, result, error)
+        out = b"".join((*driver.take_left(), out))
         if self.session.is_request_driver(driver):
             self.to_broker += out
         else:
-            self.to_client += b"".join(driver.take_left()) + out
+            self.to_client += out
         self.to_client += self.session.to_client()
 
     @property

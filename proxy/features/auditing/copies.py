@@ -64,7 +64,7 @@ class Copies:
 
     def __init__(self, name: Name) -> None:
         self._name = name
-        self.attempts: dict[Batch, _Attempts] = {}
+        self.attempts: dict[Batch, _Attempts] = {}  # a plain one, for compiled readers
 
     def abandoned(self, client: AuditedClient, sent: Sequence[Sent]) -> None:
         """The client has closed its connection before the response to these."""

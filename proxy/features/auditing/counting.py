@@ -20,6 +20,7 @@ from kafka_sidecar.audit.contract import (
 from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.features.auditing.copies import Copies, Copy
 
 log = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ class AuditedTopics:
         self._stats = stats
         self._id_of = id_of
         self.generation = 0  # another one as soon as a name has another id: then `get` must be asked again
-        self._known: dict[str | bytes, str | None] = {}
+        self._known = Bounded[str | bytes, str | None](MAX_KNOWN)
         self.get = self._known.get  # the name of an audited topic; None: excluded, or not looked up yet
         self._held: dict[bytes, list[Count]] = {}
         self._held_count = 0
@@ -150,8 +151,6 @@ class AuditedTopics:
         audited = self._identified(name, key) if self._is_audited(name) else None
         if isinstance(key, str) and not is_topic_name(key):
             return audited  # brokers reject it
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
         self._known[key] = audited
         return audited
 

@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, Rejection
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
 from kafka_sidecar.proxy.features.feature import Decided
@@ -74,7 +75,7 @@ class Denials:
         self._counts = counts  # by API, operation and type of resource
         self._clock = clock
         self._numbers = count(1)
-        self._recent: dict[tuple[str, ...], Denial] = {}  # the oldest first
+        self._recent = Bounded[tuple[str, ...], Denial](MAX_RECENT)
         self._lines = LogLimiter(LOG_INTERVAL_S, clock)
 
     def record(self, key: int, rejected: Sequence[Rejection], client: Client) -> None:
@@ -102,15 +103,13 @@ class Denials:
     def _store(self, api: str, one: Denied, client: Client) -> None:
         who, name, now = _cut(client.principal or ANONYMOUS), _cut(str(one.need.name)), self._clock()
         kind = (who, str(one.need.operation), str(one.need.resource), name)
-        known = self._recent.pop((*kind, api), None)
+        known = self._recent.pop((*kind, api))
         denial = Denial(
             f"{self.prefix}-{next(self._numbers):x}", api, kind[1], kind[2], name, who, _cut(one.message), now, now, 1,
             client.number, client.host, _cut_or_none(client.client_id), _cut_or_none(client.client_software),
         )  # fmt: skip
         if known is not None:
             denial = replace(denial, id=known.id, since=known.since, times=known.times + 1)
-        elif len(self._recent) >= MAX_RECENT:
-            del self._recent[next(iter(self._recent))]
         self._recent[*kind, api] = denial
         if (suppressed := self._lines.due(("denied", *kind))) is not None:
             _log(denial, suppressed)

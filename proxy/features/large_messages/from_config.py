@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.large_messages.serializers import DESERIALIZERS, SERIALIZERS, SegmentSerializer
 from kafka_sidecar.large_messages.settings import TopicSettings
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
@@ -20,7 +21,7 @@ class Topics:
 
     def __init__(self, entries: tuple[tuple[str, TopicSettings | None], ...] = ()) -> None:
         self._entries = entries
-        self._found: dict[str, TopicSettings | None] = {}
+        self._found = Bounded[str, TopicSettings | None](MAX_CACHED_TOPICS)
         self.store_offsets = any(one is not None and one.offsets != "plain" for _, one in entries)
         self.store_objects = any(one is not None and one.store == "object" for _, one in entries)
         self.deliver_headers = any(one is not None and one.deliver_headers for _, one in entries)
@@ -38,11 +39,8 @@ class Topics:
             pass
         if not is_topic_name(topic):
             return None  # brokers reject it
-        if len(self._found) >= MAX_CACHED_TOPICS:
-            self._found.clear()
         matching = (settings for name, settings in self._entries if matches(topic, [name]))
-        found = next(matching, None) if is_topic_name(topic) else None  # brokers reject other names
-        self._found[topic] = found
+        found = self._found[topic] = next(matching, None)
         return found
 
 

@@ -32,10 +32,10 @@ from kafka_sidecar.proxy.features.large_messages.progress import ProgressStore
 from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
 from kafka_sidecar.proxy.features.large_messages.segment_stage import SegmentStage
 from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices, Services
+from kafka_sidecar.proxy.features.large_messages.slices import WriteRights
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
 from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
-from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 

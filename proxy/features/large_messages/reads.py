@@ -24,6 +24,7 @@ from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, Fet
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.codec.visibility import offsets_of
 from kafka_sidecar.large_messages.reading import Fetched, Read, ReadObject, UnreadableError
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.effects import Need, Steps, TimeLimit, Work
 from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, GetObject
@@ -106,7 +107,7 @@ class ReadsAhead:
         self.limit = limit
         self._stopwatch = stopwatch
         self._ahead: dict[Reader, _Ahead] = {}  # the oldest is the first
-        self._next: dict[Reader, int] = {}  # the offset after a response with large messages alone; the oldest first
+        self._next = Bounded[Reader, int](MAX_READERS)  # the offset after a response with large messages alone
         self.bytes = 0
 
     def begin(self, reader: Reader, since: int, until: int, need: Read) -> bool:
@@ -117,10 +118,8 @@ class ReadsAhead:
         if (ahead := self._ahead.get(reader)) is not None and ahead.offset == need.offset:
             return False
         self.forget(reader)
-        before = self._next.pop(reader, None)
+        before = self._next.pop(reader)
         self._next[reader] = until
-        if len(self._next) > MAX_READERS:
-            del self._next[next(iter(self._next))]
         if before != since:
             return False
         self.forget_old()

@@ -23,8 +23,8 @@ from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
 from kafka_sidecar.proxy.features.large_messages.progress import ProgressStore
 from kafka_sidecar.proxy.features.large_messages.reads import ReadsAhead
+from kafka_sidecar.proxy.features.large_messages.slices import WriteRights
 from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
-from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.relay.exchange import Client
 
 TIMED_OUT = PartitionRejection(

@@ -1,8 +1,13 @@
-"""Stores slices: a Produce request for each, on the client's own connection to the broker."""
+"""Stores slices: a Produce request for each, on the client's own connection to the broker.
+
+A batch's objects are stored before it is sent, but not for a client that the broker does not let write. So the broker
+is asked first, with a Produce of no records: it checks the login, the topic, the partition and the right to write
+before it finds that there are none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
@@ -19,7 +24,9 @@ from kafka_sidecar.codec.messages.produce import (
 from kafka_sidecar.codec.scan import ProduceSpans, scan_produce
 from kafka_sidecar.codec.wire import LENGTH, NO_ID, write_uvarint
 from kafka_sidecar.large_messages.cutting import Parts, size_of
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection
 from kafka_sidecar.proxy.features.large_messages.progress import Attempt, Print, Progress
 from kafka_sidecar.proxy.relay.exchange import Send
 
@@ -156,3 +163,33 @@ def _window_end(slices: Sequence[Slice], at: int) -> int:
         if size > WINDOW_BYTES:
             return max(end, at + 1)
     return len(slices)
+
+
+MAX_AGE_S = 30.0
+MAX_KNOWN = 10_000
+# What a broker says of no records where the client may write; before Kafka 2.4 they are CORRUPT_MESSAGE, and in the
+# versions 0 to 2 of the request nothing is wrong with them.
+MAY_WRITE = frozenset({ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
+
+
+class WriteRights:
+    """Where clients may write, as their brokers say: by connection and partition, remembered for a short while."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock  # seconds
+        self._known = Bounded[tuple[int, PartitionKey], float](MAX_KNOWN)
+
+    def ask(self, connection: int, key: PartitionKey, requests: SliceRequests) -> Steps[PartitionRejection | None]:
+        """Why the client of this connection may not write there; None: it may."""
+        now = self._clock()
+        asked_at = self._known.get((connection, key))
+        if asked_at is not None and now - asked_at <= MAX_AGE_S:
+            return None
+        (answer,) = yield Send((requests.frame((b"",)),))
+        result, _ = requests.result(answer)
+        if result.error_code not in MAY_WRITE:
+            return PartitionRejection(
+                result.error_code, result.error_message or "the broker rejects the client's records"
+            )
+        self._known[connection, key] = now
+        return None

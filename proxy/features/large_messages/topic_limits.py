@@ -15,10 +15,10 @@ from kafka_sidecar.codec.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from kafka_sidecar.codec.records import Codec
+from kafka_sidecar.plugins.bounded import Bounded
 
 MAX_AGE_S = 30.0  # a change is known after this time at the latest
 MAX_TOPICS = 10_000
-MAX_NAME = 249  # characters of a topic's name: Kafka has no longer ones, and a client may send 32 KB
 VERSION = 1  # which every supported broker has
 TOPIC = 2  # a type of resource
 MAX_BATCH, CLEANUP, COMPRESSION = "max.message.bytes", "cleanup.policy", "compression.type"
@@ -42,7 +42,7 @@ class TopicLimits:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock  # seconds
-        self._limits: dict[str, TopicLimit] = {}
+        self._limits = Bounded[str, TopicLimit](MAX_TOPICS)  # clients choose the names
 
     def find(self, topic: str) -> TopicLimit | None:
         """What is known; None: ask the broker."""
@@ -86,9 +86,5 @@ class TopicLimits:
         self._remember(topic, TopicLimit())
 
     def _remember(self, topic: str, limit: TopicLimit) -> TopicLimit:
-        if len(topic) > MAX_NAME:
-            return limit
-        if len(self._limits) >= MAX_TOPICS:  # clients choose the names
-            self._limits.clear()
         self._limits[topic] = limit
         return limit

@@ -1,9 +1,10 @@
-"""The sidecar's logins at brokers: which user for which client, performed, counted, logged."""
+"""The sidecar's logins at brokers: which user for which client, with which credentials, performed, counted, logged."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,9 +15,71 @@ from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.security.sasl.conversation import LoginError, log_in
-from kafka_sidecar.proxy.security.sasl.credentials import Credentials, Password, open_credentials
+from kafka_sidecar.proxy.config.sasl import BY_PASSWORD, BrokerSasl, SecretError
+from kafka_sidecar.proxy.security.sasl import scram
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, log_in, plain
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+
+USER = ("username", "password")
+SHOWN = ("username", "password_file", "jaas_config_file", "token_endpoint", "client_id", "token_file", "token_provider")
+
+
+class Credentials(Protocol):
+    """Those of one user or client."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def remedy(self) -> str:
+        """What a person has to correct if brokers reject them: names settings and files, quotes no secret."""
+        ...
+
+    async def tokens(self) -> Tokens:
+        """The mechanism's tokens of one login. Raises LoginError."""
+        ...
+
+
+class Password:
+    """User and password."""
+
+    def __init__(self, sasl: BrokerSasl) -> None:
+        """Raises SecretError."""
+        self.mechanism = str(sasl.mechanism)
+        self.remedy = _remedy(sasl)
+        self._sasl = sasl
+        sasl.options(USER)
+
+    async def tokens(self) -> Tokens:
+        try:
+            options = self._sasl.options(USER)
+        except SecretError as error:
+            raise LoginError(str(error)) from None
+        if self.mechanism == "PLAIN":
+            return plain(options["username"], options["password"])
+        return scram.client(self.mechanism, options["username"], options["password"], secrets.token_hex(16))
+
+
+def open_credentials(sasl: BrokerSasl) -> Credentials | None:
+    """The credentials of a section; None where it is empty.
+
+    Raises:
+        ValueError: a secret cannot be read, or a plug-in not be opened; one line that begins with the setting.
+    """
+    if sasl.mechanism is None:
+        return None
+    if sasl.mechanism in BY_PASSWORD:
+        return Password(sasl)
+    from kafka_sidecar.proxy.security.sasl.tokens import Bearer  # only then: it imports plug-ins and HTTP
+
+    return Bearer(sasl, _remedy(sasl))
+
+
+def _remedy(sasl: BrokerSasl) -> str:
+    section = ".".join(map(str, sasl.at))
+    shown = ", ".join(f"{name} {value}" for name in SHOWN if (value := getattr(sasl, name)) is not None)
+    return f"correct {section} ({shown or 'its environment variables'}), or what the brokers accept"
+
 
 log = logging.getLogger(__name__)
 

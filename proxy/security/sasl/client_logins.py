@@ -24,9 +24,15 @@ from kafka_sidecar.proxy.config.reload import state_of
 from kafka_sidecar.proxy.config.sasl import ClientSasl
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.security.sasl.client_login import ApiVersionsOf, ClientLogin
-from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.users import Users, UsersError, read_users
-from kafka_sidecar.proxy.security.sasl.verification import Verification, is_known, oauthbearer, plain, scram
+from kafka_sidecar.proxy.security.sasl.verification import (
+    KnownPasswords,
+    Verification,
+    is_known,
+    oauthbearer,
+    plain,
+    scram,
+)
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.metrics import Family, gauge
 

@@ -6,10 +6,10 @@ import base64
 import hashlib
 import hmac
 import json
+import secrets
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.scram import (
     GS2_HEADER,
     HASHES,
@@ -19,6 +19,30 @@ from kafka_sidecar.proxy.security.sasl.scram import (
     xor,
 )
 from kafka_sidecar.proxy.security.sasl.users import Users, Verifier, create_verifier, knows
+
+
+class KnownPasswords:
+    """The passwords with which users have logged in since the process was started, the last one of each: to verify it
+    again takes microseconds.
+
+    None is kept: of each there is a hash with a key that only this process has, as long as the user's own keys stay.
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._known: dict[str, bytes] = {}  # by name: there are not more than users
+
+    def has(self, name: str, verifier: Verifier, password: str) -> bool:
+        known = self._known.get(name)
+        return known is not None and hmac.compare_digest(known, self._hash(name, verifier, password))
+
+    def add(self, name: str, verifier: Verifier, password: str) -> None:
+        """The user has logged in with it."""
+        self._known[name] = self._hash(name, verifier, password)
+
+    def _hash(self, name: str, verifier: Verifier, password: str) -> bytes:
+        return hmac.digest(self._key, b"\0".join((verifier.stored_key, name.encode(), password.encode())), "sha256")
+
 
 NONCE_CHARS = 200  # at most, of a client
 _DUMMY = create_verifier("SCRAM-SHA-256", "")

@@ -17,9 +17,8 @@ from kafka_sidecar.proxy.runtime.admission import check_free
 from kafka_sidecar.proxy.runtime.program import Stop, log_serving, warn_if_slow
 from kafka_sidecar.proxy.security.tls.sides import TlsSides
 from kafka_sidecar.proxy.server.admin.http import serve_admin
-from kafka_sidecar.proxy.server.workers.child import WorkerProcess
 from kafka_sidecar.proxy.server.workers.pages import WorkerPages
-from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, WorkerFailedError
+from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, WorkerFailedError, WorkerProcess
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 
 log = logging.getLogger("kafka_sidecar")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+import socket
+import subprocess
 import sys
 import time
 from collections import Counter, deque
@@ -11,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -20,6 +24,7 @@ from kafka_sidecar.proxy.server.admin.page import Page
 from kafka_sidecar.proxy.server.workers.channel import (
     Applied,
     BrokersChanged,
+    Channel,
     Drain,
     FromWorker,
     HangUp,
@@ -32,8 +37,69 @@ from kafka_sidecar.proxy.server.workers.channel import (
     Start,
     ToWorker,
 )
-from kafka_sidecar.proxy.server.workers.child import Child, Launch
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
+
+
+class Child(Protocol):
+    """A worker's process."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def send(self, message: ToWorker) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def ended(self) -> str:
+        """Returns once the process has ended, and all of its messages have come; how it ended."""
+        ...
+
+
+# Starts a worker; the callback gets its messages.
+Launch = Callable[[Start, Callable[[FromWorker], None]], Awaitable[Child]]
+
+
+class WorkerProcess:
+    """A new Python process. It shares nothing with this one but standard output and error, and the channel."""
+
+    def __init__(self, process: asyncio.subprocess.Process, on_message: Callable[[FromWorker], None]) -> None:
+        self._process = process
+        self._on_message = on_message
+        self._silent = asyncio.Event()
+        self._channel: Channel | None = None
+
+    @classmethod
+    async def launch(cls, start: Start, on_message: Callable[[FromWorker], None]) -> WorkerProcess:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-m", "kafka_sidecar.proxy.server.workers", str(theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # signals of a terminal are for the supervisor, which tells the workers
+            )  # fmt: skip
+        child = cls(process, on_message)
+        child._channel = await Channel.open(ours, on_message, child._silent.set)
+        child.send(start)
+        return child
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, message: ToWorker) -> None:
+        if self._channel is not None:
+            self._channel.send(message)
+
+    def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+
+    async def ended(self) -> str:
+        code = await self._process.wait()
+        await self._silent.wait()
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
 
 log = logging.getLogger(__name__)
 

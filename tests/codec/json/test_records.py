@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.codec.json.records import find_not_json
-from kafka_sidecar.codec.json.syntax import find_fault
+from kafka_sidecar.codec.json.syntax import find_fault, find_not_json
 from kafka_sidecar.codec.records import Codec, NewRecord, Records, batches, build_batch
 
 DEPTH = 3

@@ -6,17 +6,18 @@ what takes longer is work for a thread.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from support.client import FakeClient, exchange_of
+from support.dialogue import Dialogue
 from support.driven import Driven
 from support.examples import some
 from support.features import started
 from support.interception import Intercepting  # noqa: F401 - its interceptors are named in a configuration
+from support.lines import MAX_LINES, Lines
 from support.many_elements import messages_of, with_many
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, request_header_version
@@ -27,9 +28,10 @@ from kafka_sidecar.codec.message import Message, encode
 from kafka_sidecar.plugins.effects import Need, Steps, Turn, Work
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.relay.exchange import Forward, Respond, TopicNames
+from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 
 AT_MOST = 1_500  # fewer than the default, for the test's time; more than are looked into without a thread
-MAX_LINES = 40_000  # in one turn: a few milliseconds
+LINE_S = 1e-6
 RULES = [
     *({"principals": [f"User:u{at}"], "topics": [f"team-{at}-*"], "groups": [f"team-{at}-*"]} for at in range(50)),
     {"principals": ["User:alice"], "topics": ["t*"], "groups": ["t*"], "transactional_ids": ["t*"], "cluster": True},
@@ -76,35 +78,30 @@ class Counted:
     """The most lines of Python that ran in one turn; work for threads is done uncounted."""
 
     def __init__(self) -> None:
-        self.most = self._lines = 0
+        self._lines = Lines()
+
+    @property
+    def most(self) -> int:
+        return self._lines.most
 
     def run(self, steps: Steps[Any]) -> Any:
         try:
             need: Need = self._turn(steps, None)
             while True:
-                need = self._turn(steps, self._meet(need))
+                need = self._turn(steps, met(need))
         except StopIteration as done:
             return done.value
 
-    def _meet(self, need: Need) -> Any:
-        if isinstance(need, Work):
-            return need.run()
-        assert isinstance(need, Turn | TopicNames), need
-        return None
-
     def _turn(self, steps: Steps[Any], result: Any) -> Need:
-        self._lines = 0
-        before = sys.gettrace()
-        sys.settrace(self._trace)
-        try:
+        with self._lines:
             return steps.send(result)
-        finally:
-            sys.settrace(before)
-            self.most = max(self.most, self._lines)
 
-    def _trace(self, frame: Any, event: str, argument: Any) -> Any:
-        self._lines += 1
-        return self._trace
+
+def met(need: Need) -> Any:
+    if isinstance(need, Work):
+        return need.run()
+    assert isinstance(need, Turn | TopicNames), need
+    return None
 
 
 def begin(features: Features, key: ApiKey, frame: bytes, principal: str) -> Driven | None:
@@ -190,3 +187,30 @@ def test_others_have_their_turns_while_a_response_of_very_many_elements_is_looke
         new = counted.run(exchange.exchange.response(response))
         decode_response(answered, bytes(new) if not isinstance(new, bytes) else new, version)
         assert counted.most < MAX_LINES, (path, counted.most)
+
+
+@each_api_and_client
+def test_others_have_their_turns_between_requests_of_one_read(features: Features, key: ApiKey, principal: str) -> None:
+    """Each may be small, and sixty names may take long to look into."""
+    path, frame = next(requests(key, 60, 60), ("", b""))
+    talk = Dialogue(exchange=features.exchange)
+    talk.session.principal = principal
+    with Lines() as first:
+        talk.client(frame)
+    lines, count = Lines(), 1 + int(5 * MAX_TURN_S / LINE_S) // (first.count + 1)
+
+    def clock() -> float:
+        return lines.count * LINE_S
+
+    talk.session._clock = talk.session._request_driver._clock = clock
+    with lines:
+        talk.client(frame * min(count, 1000))
+    while talk.needs:
+        need = talk.needs[0]
+        result = met(need)
+        if isinstance(need, Turn):
+            talk.budget.renew()
+        with lines:
+            talk.meet(result)
+    assert talk.session.closing is None
+    assert lines.most * LINE_S < 2 * MAX_TURN_S + first.count * LINE_S, path

@@ -10,11 +10,13 @@ from kio.schema.errors import ErrorCode
 from support import oracle
 from support.broker_responses import DOMAIN, NAMING, PAIRS, TOPIC_ID, as_rewritten, asked, broker, named
 from support.dialogue import HOST, Dialogue, pieces, response
+from support.lines import MAX_LINES, Lines
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.wire import write_tags
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.nodes.addresses import NoPortError
-from kafka_sidecar.proxy.nodes.rewrites import Rewrites
+from kafka_sidecar.proxy.nodes.rewrites import STREAMED, Rewrites
 
 Pair = tuple[ApiKey, int]
 UNKNOWN = write_tags([(60, b"unknown"), (300, b"tagged fields")])
@@ -59,6 +61,29 @@ def test_a_response_in_many_chunks_is_the_same(pair: Pair) -> None:
     whole = relayed(pair, frame).to_client
     assert relayed(pair, frame, list(range(len(frame)))).to_client == whole
     assert relayed(pair, frame, [9, 30, len(frame) - 2]).to_client == whole
+
+
+@naming_pairs
+def test_very_many_brokers_are_replaced_while_others_have_their_turns(pair: Pair) -> None:
+    """A client may ask for 10,000 coordinators."""
+    key, version = pair
+    if key in STREAMED or (key == ApiKey.FIND_COORDINATOR and version < 4):
+        return
+    nodes = [broker(7 + at % 3) for at in range(5_000)]
+    coordinators = [{"key": f"k{at}", **node} for at, node in enumerate(nodes)]
+    sent = named(key, version, brokers=nodes, node_endpoints=nodes, nodes=nodes, coordinators=coordinators)
+    frame = oracle.response_frame(sent, 1)
+    dialogue, lines = Dialogue().client(asked(*pair)), Lines()
+    with lines:
+        dialogue.broker(frame)
+    while dialogue.needs:
+        (need,) = dialogue.needs
+        assert isinstance(need, Work)
+        result = need.run()
+        with lines:
+            dialogue.meet(result)
+    assert dialogue.to_client == oracle.response_frame(as_rewritten(sent, HOST), 1)
+    assert lines.most < MAX_LINES
 
 
 @naming_pairs

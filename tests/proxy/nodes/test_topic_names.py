@@ -13,7 +13,7 @@ from support.in_process import until
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.nodes import topic_names as topics_module
-from kafka_sidecar.proxy.nodes.topic_names import MAX_ID_AGE_S, MAX_LEARNED_BYTES, UNKNOWN_S, TopicNameCache
+from kafka_sidecar.proxy.nodes.topic_names import MAX_ID_AGE_S, MAX_LEARNED_BYTES, UNKNOWN_S, TopicNameCache, learnt
 
 ORDERS, BILLS = b"o" * 16, b"b" * 16
 
@@ -48,37 +48,37 @@ def metadata(version: int, **names: bytes) -> bytes:
 @pytest.mark.parametrize("version", range(10, 14))
 def test_names_are_learned_from_metadata(version: int) -> None:
     topics = TopicNameCache(Cluster().request_names)
-    topics.learn(b"head" + metadata(version, orders=ORDERS, bills=BILLS), 4, version)
+    topics.learn(learnt(b"head" + metadata(version, orders=ORDERS, bills=BILLS), 4, version))
     assert (topics.name_of(ORDERS), topics.name_of(BILLS), len(topics)) == ("orders", "bills", 2)
 
 
 @pytest.mark.parametrize("version", range(10))
 def test_metadata_without_ids_has_no_names(version: int) -> None:
     topics = TopicNameCache(Cluster().request_names)
-    topics.learn(metadata(version, orders=ORDERS), 0, version)
+    topics.learn(learnt(metadata(version, orders=ORDERS), 0, version))
     assert len(topics) == 0
 
 
 def test_topics_without_id_or_name_are_ignored() -> None:
     topics = TopicNameCache(Cluster().request_names)
-    topics.learn(metadata(12, orders=bytes(16)), 0, 12)
-    topics.learn(oracle.encoded(oracle.response(3, 12, topics=[{"topic_id": ORDERS, "name": None}])), 0, 12)
+    topics.learn(learnt(metadata(12, orders=bytes(16)), 0, 12))
+    topics.learn(learnt(oracle.encoded(oracle.response(3, 12, topics=[{"topic_id": ORDERS, "name": None}])), 0, 12))
     assert len(topics) == 0
 
 
 def test_a_response_that_would_block_the_loop_is_not_read() -> None:
     topics = TopicNameCache(Cluster().request_names)
     body = metadata(12, orders=ORDERS)
-    topics.learn(body + bytes(MAX_LEARNED_BYTES - len(body)), 0, 12)
+    topics.learn(learnt(body + bytes(MAX_LEARNED_BYTES - len(body)), 0, 12))
     assert len(topics) == 1
     topics = TopicNameCache(Cluster().request_names)
-    topics.learn(body + bytes(MAX_LEARNED_BYTES - len(body) + 1), 0, 12)
+    topics.learn(learnt(body + bytes(MAX_LEARNED_BYTES - len(body) + 1), 0, 12))
     assert len(topics) == 0
 
 
 def test_invalid_metadata_is_an_error() -> None:
     with pytest.raises(CodecError):
-        TopicNameCache(Cluster().request_names).learn(metadata(12, orders=ORDERS)[:-9], 0, 12)
+        TopicNameCache(Cluster().request_names).learn(learnt(metadata(12, orders=ORDERS)[:-9], 0, 12))
 
 
 def test_the_oldest_name_is_evicted_and_none_by_learning_a_known_one_again(
@@ -98,22 +98,22 @@ def test_the_id_of_a_name_is_that_of_the_last_response_for_five_minutes() -> Non
     now = 1000.0
     topics = TopicNameCache(Cluster().request_names, lambda: now)
     assert topics.id_of("orders") == NO_ID
-    topics.learn(metadata(12, orders=ORDERS), 0, 12)
-    topics.learn(metadata(12, orders=BILLS), 0, 12)  # deleted, and created again
+    topics.learn(learnt(metadata(12, orders=ORDERS), 0, 12))
+    topics.learn(learnt(metadata(12, orders=BILLS), 0, 12))  # deleted, and created again
     assert topics.id_of("orders") == BILLS
     now += MAX_ID_AGE_S - 1
     assert topics.id_of("orders") == BILLS
     now += 1
     assert topics.id_of("orders") == NO_ID
-    topics.learn(metadata(12, orders=BILLS), 0, 12)
+    topics.learn(learnt(metadata(12, orders=BILLS), 0, 12))
     assert topics.id_of("orders") == BILLS
 
 
 def test_a_topic_that_no_longer_exists_has_no_id() -> None:
     topics, seen = TopicNameCache(Cluster().request_names), list[tuple[bytes, str]]()
     topics.on_topics = seen.extend
-    topics.learn(metadata(12, orders=ORDERS, bills=BILLS), 0, 12)
-    topics.learn(metadata(12, orders=NO_ID), 0, 12)
+    topics.learn(learnt(metadata(12, orders=ORDERS, bills=BILLS), 0, 12))
+    topics.learn(learnt(metadata(12, orders=NO_ID), 0, 12))
     assert (topics.id_of("orders"), topics.id_of("bills")) == (NO_ID, BILLS)
     assert topics.name_of(ORDERS) == "orders"  # ids are never reused
     assert seen == [(ORDERS, "orders"), (BILLS, "bills")]
@@ -266,10 +266,10 @@ def test_the_last_id_of_a_name_has_no_age_and_each_id_is_reported() -> None:
     topics = TopicNameCache(Cluster().request_names, lambda: now)
     topics.on_id = lambda *topic: reported.append(topic)
     assert topics.last_id_of("orders") == NO_ID
-    topics.learn(metadata(12, orders=ORDERS), 0, 12)
+    topics.learn(learnt(metadata(12, orders=ORDERS), 0, 12))
     now += MAX_ID_AGE_S
     assert topics.last_id_of("orders") == ORDERS
-    topics.learn(metadata(12, orders=NO_ID), 0, 12)
+    topics.learn(learnt(metadata(12, orders=NO_ID), 0, 12))
     assert topics.last_id_of("orders") == NO_ID
-    topics.learn(metadata(12, orders=BILLS), 0, 12)
+    topics.learn(learnt(metadata(12, orders=BILLS), 0, 12))
     assert reported == [(ORDERS, "orders"), (BILLS, "orders")]

@@ -16,6 +16,7 @@ from support.oracle import framed
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES
 from kafka_sidecar.plugins.effects import TURN, Need, Steps, Work
 from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Last, Outcome, Respond, RouteError, TopicIds
 from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
@@ -266,6 +267,65 @@ def test_many_frames_of_one_read_are_cut_in_turns(from_broker: bool) -> None:
             talk.meet()
     assert (talk.to_client if from_broker else talk.to_broker) == data
     assert talk.cause is None
+
+
+@pytest.mark.parametrize("from_broker", [False, True])
+def test_frames_of_one_read_that_take_long_to_look_into_are_cut_in_turns_however_few_they_are(
+    from_broker: bool,
+) -> None:
+    """A read has room for eight requests of 30 KB, which may have long names or patterns."""
+    count, took_s, began = FRAMES_A_CHECK // 2, MAX_TURN_S / 3, 0.0
+
+    def slow(frame: bytes) -> Steps[Any]:
+        talk.now += took_s
+        return (yield from same(frame) if from_broker else forward(frame))
+
+    talk = dialogue(*[Stub(forward, slow) if from_broker else Stub(slow) for _ in range(count)])
+    requests, responses = [b"".join(map(one, range(count))) for one in (looked_into, response)]
+    if from_broker:
+        talk.client(requests)
+    (talk.broker if from_broker else talk.client)(responses if from_broker else requests)
+    turns = 1
+    while talk.needs:
+        assert talk.needs == [TURN]
+        assert talk.now - began <= MAX_TURN_S + took_s
+        talk.now += 1.0  # in which others are served
+        began = talk.now
+        talk.budget.renew()
+        talk.meet()
+        turns += 1
+    assert 2 < turns <= count // 2  # what was waited for has taken no time of others
+    assert talk.to_client == responses if from_broker else talk.to_broker == requests
+
+
+def test_a_large_request_is_made_one_object_in_a_thread_and_is_not_copied_after_that() -> None:
+    """One copy of 90 MB takes 70 ms, in which no other client is served."""
+    large, stub = looked_into(1, bytes(MIN_LARGE_BYTES)), Stub(forward)
+    talk = dialogue(stub).client(*pieces(large + relayed(2), list(range(0, len(large), 256_000))))
+    (need,) = talk.needs
+    assert isinstance(need, Work)
+    assert not stub.requests
+    frame = need.run()
+    (driver,) = talk.paused
+    assert talk.session.resume(driver, frame) == relayed(2)
+    (left,) = driver.take_left()
+    assert left is frame
+    assert frame == large
+
+
+def test_a_large_response_is_not_copied() -> None:
+    large = response(1, bytes(MIN_LARGE_BYTES))
+    seen: list[bytes] = []
+
+    def look(frame: bytes) -> Steps[bytes]:
+        seen.append(frame)
+        return frame
+        yield
+
+    talk = dialogue(Stub(forward, look)).client(looked_into(1))
+    out = [talk.session.from_broker(chunk) for chunk in pieces(large, list(range(0, len(large), 256_000)))]
+    assert out[-1] is seen[0]
+    assert seen[0] == large
 
 
 def last(frame: bytes) -> Last:

@@ -152,10 +152,12 @@ def test_a_response_to_another_request_than_the_oldest_ends_the_session() -> Non
     assert dialogue.to_client == b""
 
 
-def test_queued_local_responses_after_one_of_the_broker_are_bounded() -> None:
+def test_queued_local_responses_after_one_of_the_broker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = MAX_QUEUED_LOCAL_BYTES // 64
+    monkeypatch.setattr(session, "MAX_QUEUED_LOCAL_BYTES", most)
     too_new = request(ApiKey.API_VERSIONS, 9, 2, b"x")
     size = Dialogue().client(GOOD + too_new).session.due
-    dialogue = Dialogue().client(GOOD + too_new * -(-MAX_QUEUED_LOCAL_BYTES // size))
+    dialogue = Dialogue().client(GOOD + too_new * -(-most // size))
     assert dialogue.session.closing is None
     assert dialogue.client(too_new).cause == "too_many_requests"
     assert dialogue.to_client == b""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,7 +16,11 @@ from support.fake_broker import FakeBroker, fixed, hang_up, named, stall
 from support.in_process import Client, connected, port_of, serving, until, until_refused
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
+from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.runtime.side import MIN_CHUNK_BYTES
+from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.server import Server
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
@@ -72,6 +78,40 @@ async def test_a_connection_that_has_let_others_have_a_turn_is_read_again_in_the
         assert not connection.client_is_paused
         assert not connection.broker_is_paused
         assert (await client.ask(HEARTBEAT))[8:] == b"node 1"
+
+
+@pytest.mark.parametrize("side", ["from_client", "from_broker"])
+async def test_a_peer_that_sends_megabytes_which_take_long_to_look_into_leaves_others_their_turns(
+    side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libuv reads a socket 32 times in one turn of the loop, as long as there is something to fill its buffer with."""
+    took_s, ticks, reads = 0.004, 0, list[int]()
+    look = getattr(Session, side)
+
+    def slow(session: Session, chunk: bytes) -> bytes:
+        reads.append(ticks)
+        out: bytes = look(session, chunk)
+        if len(chunk) > MIN_CHUNK_BYTES:
+            time.sleep(took_s)
+        return out
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    async with FakeBroker() as broker, serving(broker) as server, connected(port_of(server)) as client:
+        broker.answers[ApiKey.FETCH] = fixed(LARGE)
+        await client.ask(HEARTBEAT)
+        monkeypatch.setattr(Session, side, slow)
+        ticking = spawn(tick(), "tick")
+        client.send(request(ApiKey.FETCH, 11, 7, bytes(8 << 20)))
+        got = len(await client.frame())
+        ticking.cancel()
+        assert got == len(LARGE)
+        assert len(reads) > 12
+        assert max(Counter(reads).values()) <= 1 + MAX_TURN_S / took_s
 
 
 async def test_a_slow_client_gets_every_byte() -> None:

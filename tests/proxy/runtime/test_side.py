@@ -160,7 +160,7 @@ class Receiver(Side):
         self.lost: list[Exception | None] = []
 
     def _begin(self, data: bytes, at: int) -> int:
-        self.frames.collect(self._collected, gathers=True)
+        self.frames.collect(self._collected)
         size: int = LENGTH.size + LENGTH.unpack_from(data, at)[0]
         return size
 

@@ -38,10 +38,10 @@ from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleS
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, GetObject, PutObjects
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage
 from kafka_sidecar.proxy.features.large_messages.services import AssemblyServices, Services
+from kafka_sidecar.proxy.features.large_messages.slices import WriteRights
 from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 from kafka_sidecar.proxy.features.large_messages.stats import AssemblyStats, LargeMessageStats
 from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
-from kafka_sidecar.proxy.features.large_messages.write_rights import WriteRights
 from kafka_sidecar.proxy.relay.exchange import Respond, Send, TopicNames
 
 INVALID_RECORD = 87
@@ -292,7 +292,7 @@ def test_it_is_asked_once_in_a_while_for_each_connection_and_partition() -> None
 
 
 def test_what_brokers_have_said_is_forgotten_where_it_becomes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_sidecar.proxy.features.large_messages.write_rights.MAX_KNOWN", 3)
+    monkeypatch.setattr("kafka_sidecar.proxy.features.large_messages.slices.MAX_KNOWN", 3)
     sidecar = Sidecar()
     for partition in (0, 1, 2, 3, 3, 0):
         sidecar.produce(request(LARGE, partition=partition))

@@ -13,9 +13,8 @@ from support.dialogue import Dialogue, pieces, request
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import RouteError
 from kafka_sidecar.proxy.security.sasl.client_login import MAX_FRAME_BYTES, MAX_FRAMES, ClientLogin
-from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.users import Users, create_verifier
-from kafka_sidecar.proxy.security.sasl.verification import plain
+from kafka_sidecar.proxy.security.sasl.verification import KnownPasswords, plain
 
 USERS: Users = {("SCRAM-SHA-256", "alice"): create_verifier("SCRAM-SHA-256", "hush")}
 UNSUPPORTED_MECHANISM, FAILED = 33, 58

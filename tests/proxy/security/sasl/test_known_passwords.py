@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_sidecar.proxy.security.sasl import verification
-from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.users import create_verifier, knows
-from kafka_sidecar.proxy.security.sasl.verification import RejectedError, is_known, plain
+from kafka_sidecar.proxy.security.sasl.verification import KnownPasswords, RejectedError, is_known, plain
 
 MECHANISM = "SCRAM-SHA-256"
 VERIFIER = create_verifier(MECHANISM, "hush")

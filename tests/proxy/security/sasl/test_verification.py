@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 
 from kafka_sidecar.proxy.security.sasl import conversation, scram
 from kafka_sidecar.proxy.security.sasl.conversation import Tokens
-from kafka_sidecar.proxy.security.sasl.known_passwords import KnownPasswords
 from kafka_sidecar.proxy.security.sasl.users import Users, Verifier, create_verifier
-from kafka_sidecar.proxy.security.sasl.verification import Accepted, RejectedError, Verification, oauthbearer, plain
+from kafka_sidecar.proxy.security.sasl.verification import (
+    Accepted,
+    KnownPasswords,
+    RejectedError,
+    Verification,
+    oauthbearer,
+    plain,
+)
 from kafka_sidecar.proxy.security.sasl.verification import scram as verify_scram
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]

@@ -11,7 +11,7 @@ from support.in_process import config, until
 
 from kafka_sidecar.proxy.config.workers import Place
 from kafka_sidecar.proxy.server.workers.channel import Drain, Invalid, Prepared, Start
-from kafka_sidecar.proxy.server.workers.child import WorkerProcess
+from kafka_sidecar.proxy.server.workers.supervisor import WorkerProcess
 
 pytestmark = [pytest.mark.program, pytest.mark.asyncio(loop_factories=["uvloop"])]
 

@@ -30,7 +30,7 @@ from kafka_sidecar.proxy.server.workers.channel import (
     Start,
     ToWorker,
 )
-from kafka_sidecar.proxy.server.workers.child import WorkerProcess
+from kafka_sidecar.proxy.server.workers.supervisor import WorkerProcess
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program chooses its own

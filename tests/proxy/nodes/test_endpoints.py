@@ -20,8 +20,8 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages import fetch, share_fetch
 from kafka_sidecar.codec.wire import read_tags, write_tags
-from kafka_sidecar.proxy.nodes import endpoint_stream
-from kafka_sidecar.proxy.nodes.endpoint_stream import FIRST_PAD_TAG, padding
+from kafka_sidecar.proxy.nodes import endpoints as endpoints_module
+from kafka_sidecar.proxy.nodes.endpoints import FIRST_PAD_TAG, padding
 from kafka_sidecar.proxy.relay import session as session_module
 
 Pair = tuple[ApiKey, int]
@@ -236,7 +236,7 @@ def test_spoilt_responses_end_the_session_or_are_relayed(pair: Pair, random: Ran
 def test_the_end_of_a_response_is_buffered_up_to_a_limit(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = oracle.response_frame(contents(pair, [[50]], 300), 1)
     for limit, cause in ((len(frame), None), (1000, "unreadable_response")):
-        monkeypatch.setattr(endpoint_stream, "MAX_TAIL_BYTES", limit)
+        monkeypatch.setattr(endpoints_module, "MAX_TAIL_BYTES", limit)
         dialogue = Dialogue().client(asked(*pair)).broker(*pieces(frame, list(range(0, len(frame), 100))))
         assert dialogue.cause == cause
         assert DOMAIN not in dialogue.to_client
@@ -264,7 +264,7 @@ def test_what_is_between_two_runs_of_records_can_have_megabytes() -> None:
 
 
 def test_it_is_buffered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_stream, "MAX_STRUCT_BYTES", 1 << 20)
+    monkeypatch.setattr(endpoints_module, "MAX_STRUCT_BYTES", 1 << 20)
     frame = oracle.response_frame(with_long_lists_of_aborted_transactions(), 1)
     chunks = pieces(frame, list(range(0, len(frame), 256_000)))
     dialogue = Dialogue().client(asked(ApiKey.FETCH, 17)).broker(*chunks)
