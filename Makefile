@@ -135,7 +135,7 @@ integration: install kafka spark-install ## the full compatibility matrix; write
 	$(BIN)/pytest -m "integration or matrix" $(WITH_KAFKA)
 
 .PHONY: mutations
-mutations: install kafka ## faults on purpose: each must be found, by the runs of features together or by unit tests
+mutations: spark-install kafka ## faults on purpose: each must be found, by the runs of features together or by unit tests
 	@cd tests && ../$(BIN)/python -m mutants.run
 	@cd tests && ../$(BIN)/python -m integration.together.mutations
 
