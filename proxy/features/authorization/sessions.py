@@ -29,6 +29,7 @@ from kafka_sidecar.proxy.exchanges.messages import OpenMessage, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, Rules
+from kafka_sidecar.proxy.features.authorization.topic_apis import is_replica
 from kafka_sidecar.proxy.relay.exchange import Client
 
 MAX_SHARE_SESSIONS = 4  # of one connection that are remembered; Kafka's clients have one
@@ -42,6 +43,7 @@ class Terms:
 
     rules: object
     principal: str | None
+    is_replica: bool = False  # which needs another right
 
 
 @dataclass(slots=True)
@@ -59,8 +61,8 @@ def _opened(client: Client) -> Opened:
     return opened
 
 
-def _terms(rules: Rules, client: Client) -> Terms:
-    return Terms(rules.generation, client.principal)
+def _terms(rules: Rules, client: Client, is_replica: bool = False) -> Terms:
+    return Terms(rules.generation, client.principal, is_replica)
 
 
 class CheckFetch(Check):
@@ -72,6 +74,8 @@ class CheckFetch(Check):
         True holds for all that begin alike, as long as principal and rules stay.
         """
         epoch = seen.session_epoch
+        if seen.may_be_replica:
+            return False
         if epoch != NO_SESSION and not (self.knows(client, seen.session_id) if epoch else self._gets_none(client)):
             return False
         return self.allows(client, seen)
@@ -79,10 +83,10 @@ class CheckFetch(Check):
     def start(self, client: Client, version: int) -> CheckFetchRun:
         return CheckFetchRun(self, self._rules, self._key, self._api, client, version)
 
-    def knows(self, client: Client, session_id: int) -> bool:
+    def knows(self, client: Client, session_id: int, is_replica: bool = False) -> bool:
         """Whether a session was begun here, by this principal under these rules."""
         opened = client.opened
-        return isinstance(opened, Opened) and opened.fetch == (session_id, _terms(self._rules, client))
+        return isinstance(opened, Opened) and opened.fetch == (session_id, _terms(self._rules, client, is_replica))
 
     def _gets_none(self, client: Client) -> bool:
         """Whether the broker has begun no session when it was asked for one: it keeps 1,000, and has to be asked again
@@ -113,16 +117,17 @@ class CheckFetchRun(CheckRun):
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         frame = yield from request.frame()
-        client, terms = self._client, _terms(self._rules, self._client)
+        client, replica = self._client, False
         seen = glance_fetch(frame, 0, len(frame), self._version) if self._version >= OLDEST else None
-        if seen is not None and self._stage.allows(client, seen):
+        if seen is not None and not seen.may_be_replica and self._stage.allows(client, seen):
             answer, session_id, epoch = None, seen.session_id, seen.session_epoch
         else:
             answer = yield from super().request(request)
             session_id, epoch = self._request.session_id, self._request.session_epoch
+            replica = is_replica(self._request)
         is_denied = answer is not None or bool(self._results)
         # With a denied topic it would not be the session that the client knows, which gets an error once.
-        if epoch > 0 and (is_denied or not session_id or not self._stage.knows(client, session_id)):
+        if epoch > 0 and (is_denied or not session_id or not self._stage.knows(client, session_id, replica)):
             self._results = ()
             _opened(client).fetch = None
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -130,7 +135,7 @@ class CheckFetchRun(CheckRun):
             asked = yield from request.read(FetchRequest)
             request.replace(replace_fields(asked, session_epoch=NO_SESSION))
         elif epoch == BEGINS and not is_denied:
-            self._begins = terms
+            self._begins = _terms(self._rules, client, replica)
         return answer
 
     def response(self, response: OpenMessage) -> Steps[None]:

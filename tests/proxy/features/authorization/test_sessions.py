@@ -37,10 +37,11 @@ def topics(version: int, names: Iterable[str], partitions: list[dict[str, Any]])
     return [{**key(name), "partitions": partitions} for name in names]
 
 
-def fetch(version: int, number: int, session: int, epoch: int, *names: str) -> bytes:
+def fetch(version: int, number: int, session: int, epoch: int, *names: str, replica: int = -1) -> bytes:
     entity = oracle.request(
         ApiKey.FETCH, version, session_id=session, session_epoch=epoch, max_bytes=1 << 20,
-        topics=topics(version, names, [{"partition": 0}]),
+        topics=topics(version, names, [{"partition": 0}]), replica_id=replica,
+        replica_state={"replica_id": replica, "replica_epoch": -1},
     )  # fmt: skip
     return oracle.request_frame(entity, number)
 
@@ -62,11 +63,11 @@ class Talk(Dialogue):
         self.number = 0
         self.session.principal = principal
 
-    def fetch(self, session: int, epoch: int, *names: str, begins: int = 0) -> tuple[bool, Any]:
+    def fetch(self, session: int, epoch: int, *names: str, begins: int = 0, replica: int = -1) -> tuple[bool, Any]:
         """Whether the request has reached the broker as it was, and the response."""
         self.to_broker = self.to_client = b""
         self.number += 1
-        asked = fetch(self.version, self.number, session, epoch, *names)
+        asked = fetch(self.version, self.number, session, epoch, *names, replica=replica)
         self.client(asked)
         while self.needs:
             self.meet()
@@ -221,6 +222,51 @@ def test_a_topic_whose_id_is_not_known_is_none_that_may_be_read(version: int) ->
     talk.meet()
     _, response = oracle.read_response(ApiKey.FETCH, version, talk.to_client)
     assert int(response.responses[0].partitions[0].error_code) == UNKNOWN_TOPIC_ID
+
+
+# What a broker takes for a follower's.
+EACH_FETCH = pytest.mark.parametrize("version", range(4, 19))
+FOLLOWER = {"principals": ["User:follower"], "cluster": True, "operations": ["cluster_action"]}
+WITH_FOLLOWER = {"default": "deny", "rules": [ALICE, {**ALICE, "principals": ["User:follower"]}, FOLLOWER]}
+
+
+def errors(answer: tuple[bool, Any]) -> tuple[bool, list[int]]:
+    """Whether the broker has seen the request as it was, and the errors of its partitions."""
+    is_same, response = answer
+    return is_same, [int(part.error_code) for topic in response.responses for part in topic.partitions]
+
+
+@EACH_FETCH
+@pytest.mark.parametrize("replica", [0, 1, 2**31 - 1])
+def test_a_replica_needs_cluster_action_and_no_right_to_read(version: int, replica: int) -> None:
+    features = with_rules(WITH_FOLLOWER)
+    alice, follower = Talk(features, version), Talk(features, version, "User:follower")
+    for _ in range(2):
+        assert errors(alice.fetch(0, -1, "open")) == (True, [0])  # the same beginning, which is remembered
+        assert errors(alice.fetch(0, -1, "open", replica=replica)) == (False, [TOPIC_DENIED])
+        assert errors(alice.fetch(0, -1, "open", "closed", replica=replica)) == (False, [TOPIC_DENIED] * 2)
+        assert errors(follower.fetch(0, -1, "closed", replica=replica)) == (True, [0])
+        assert errors(follower.fetch(0, -1, "closed")) == (False, [TOPIC_DENIED])
+    (denial,) = {one.message for one in features.denials.newest() if one.principal == "User:alice"}
+    assert denial == "User:alice is not authorized to cluster_action kafka-cluster (Fetch)"
+
+
+@with_sessions
+def test_a_session_of_a_consumer_is_no_replicas(version: int) -> None:
+    talk = Talk(with_rules(WITH_FOLLOWER), version)
+    talk.fetch(0, 0, "open", begins=9)
+    assert talk.fetch(9, 1)[0]
+    assert talk.fetch(9, 2)[0]
+    assert refused(talk.fetch(9, 3, replica=1))
+
+
+@with_sessions
+def test_a_session_of_a_replica_is_no_consumers(version: int) -> None:
+    talk = Talk(with_rules(WITH_FOLLOWER), version, "User:follower")
+    for then in (-1, 1):
+        assert talk.fetch(0, 0, "closed", begins=9, replica=1)[0]
+        assert talk.fetch(9, 1, replica=1)[0]
+        assert refused(talk.fetch(9, 2, replica=then)) is (then < 0)
 
 
 # Share sessions
