@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from harness import sasl
@@ -98,7 +97,7 @@ def test_who_means_another_node_or_cluster_is_told_so_wherever_it_has_logged_in(
         assert bool(answer.api_keys) == (not error)
 
 
-def test_before_a_login_nobody_is_told(site: Site) -> None:
+def test_no_client_is_told_before_its_login(site: Site) -> None:
     for place, bootstrap in site.places.items():
         with Raw(bootstrap) as client:
             answer = client.ask(asked("A" * 22, NODE + 1), FIRST_WITH_NODES, ApiVersionsResponse)

@@ -25,10 +25,11 @@ from kafka_sidecar.codec.messages.share_fetch import ShareFetchableTopicResponse
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.fetch_requests import OLDEST
 from kafka_sidecar.proxy.exchanges.limits import offload
-from kafka_sidecar.proxy.exchanges.messages import OpenMessage, resolve
+from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, Rules
+from kafka_sidecar.proxy.features.authorization.denials import told
 from kafka_sidecar.proxy.features.authorization.topic_apis import is_replica
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -200,7 +201,9 @@ class CheckSharedRun(CheckRun):
                 opened.share = (*others, (self._session, self._begins))[-MAX_SHARE_SESSIONS:]
             ids = yield from offload(partial(self._unknown_ids, answered.responses), response.elements)
             yield from resolve(ids, self._rules.name_of)
-            shown = yield from offload(partial(self._shown_topics, answered.responses), response.elements)
+            denied: list[Rejection] = []
+            shown = yield from offload(partial(self._shown_topics, answered.responses, denied), response.elements)
+            self._rules.denials.record(self._key, denied, self._client)
             if shown is not None:
                 response.replace(replace_fields(answered, responses=shown))
         if self._results:
@@ -210,18 +213,20 @@ class CheckSharedRun(CheckRun):
         return [topic.topic_id for topic in topics if self._rules.name_of(topic.topic_id) is None]
 
     def _shown_topics(
-        self, topics: tuple[ShareFetchableTopicResponse, ...]
+        self, topics: tuple[ShareFetchableTopicResponse, ...], denied: list[Rejection]
     ) -> tuple[ShareFetchableTopicResponse, ...] | None:
         """What the client gets in place of these; None: the same."""
-        shown = tuple(self._shown_topic(topic) for topic in topics)
+        shown = tuple(self._shown_topic(topic, denied) for topic in topics)
         return None if all(one is other for one, other in zip(shown, topics, strict=True)) else shown
 
-    def _shown_topic(self, topic: ShareFetchableTopicResponse) -> ShareFetchableTopicResponse:
+    def _shown_topic(self, topic: ShareFetchableTopicResponse, denied: list[Rejection]) -> ShareFetchableTopicResponse:
         """Another client can have added topics to the session, under its rights."""
         why = self._rules.check(self._key, on_topic(Operation.READ, topic.topic_id), self._client.principal)
         if why is None:
             return topic
-        hidden = {"records": b"", "acquired_records": (), "error_code": why.error_code, "error_message": why.message}
+        denied.append(why)
+        message = told(why).message
+        hidden = {"records": b"", "acquired_records": (), "error_code": why.error_code, "error_message": message}
         partitions = (
             replace_fields(one, **hidden) if one.records or one.acquired_records else one for one in topic.partitions
         )

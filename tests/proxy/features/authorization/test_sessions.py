@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support import oracle
-from support.authorization import IDS, TOPIC_DENIED, Site
+from support.authorization import IDS, TOPIC_DENIED, Site, ids_in
 from support.client import FakeClient
 from support.dialogue import Dialogue
 from support.driven import Driven
@@ -247,6 +247,7 @@ def test_a_replica_needs_cluster_action_and_no_right_to_read(version: int, repli
         assert errors(alice.fetch(0, -1, "open", "closed", replica=replica)) == (False, [TOPIC_DENIED] * 2)
         assert errors(follower.fetch(0, -1, "closed", replica=replica)) == (True, [0])
         assert errors(follower.fetch(0, -1, "closed")) == (False, [TOPIC_DENIED])
+    assert features.denials is not None
     (denial,) = {one.message for one in features.denials.newest() if one.principal == "User:alice"}
     assert denial == "User:alice is not authorized to cluster_action kafka-cluster (Fetch)"
 
@@ -382,6 +383,8 @@ def test_records_of_topics_that_others_have_added_to_a_share_session_are_not_sho
     )
     assert opened.records
     assert opened.acquired_records
+    (denial,) = site.denials.newest()
+    assert (denial.api, denial.resource, {denial.id}) == ("ShareFetch", "closed", ids_in(closed))
     for hidden, code in ((closed, TOPIC_DENIED), (unknown, UNKNOWN_TOPIC_ID)):
         assert int(hidden.error_code) == code
         assert not hidden.records
