@@ -1,4 +1,4 @@
-"""A client that means another node or cluster is told so by the broker, through the sidecar as directly (KIP-1242)."""
+"""A client that means another node or cluster has the broker's error, through the sidecar as directly (KIP-1242)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ MEANT: dict[str, tuple[Callable[[str], ApiVersionsRequest], int]] = {
 
 
 @pytest.mark.parametrize("meant", MEANT)
-def test_who_means_another_node_or_cluster_is_told_so_wherever_it_has_logged_in(site: Site, meant: str) -> None:
+def test_who_means_another_node_or_cluster_has_its_error_wherever_it_has_logged_in(site: Site, meant: str) -> None:
     make, error = MEANT[meant]
     for place, bootstrap in site.places.items():
         with Raw(bootstrap).log_in(USER, PASSWORD) as client:
@@ -97,7 +97,7 @@ def test_who_means_another_node_or_cluster_is_told_so_wherever_it_has_logged_in(
         assert bool(answer.api_keys) == (not error)
 
 
-def test_no_client_is_told_before_its_login(site: Site) -> None:
+def test_no_client_has_that_error_before_its_login(site: Site) -> None:
     for place, bootstrap in site.places.items():
         with Raw(bootstrap) as client:
             answer = client.ask(asked("A" * 22, NODE + 1), FIRST_WITH_NODES, ApiVersionsResponse)

@@ -34,7 +34,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_topic,
     on_transaction,
 )
-from kafka_sidecar.proxy.features.authorization.denials import MAX_NAMED, Denials, Denied, told
+from kafka_sidecar.proxy.features.authorization.denials import MAX_NAMED, Denials, Denied, explained
 from kafka_sidecar.proxy.relay.exchange import Client
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
@@ -136,7 +136,7 @@ class CheckRun(MessageRun):
         message = self._request = (yield from request.read(api.request)) if api.request is not None else None
         if (why := (yield from offload(partial(self._refusal, message), request.elements))) is not None:
             rules.denials.record(self._key, [why], self._client)
-            return api.refusal(message, told(why))
+            return api.refusal(message, explained(why))
         self._shown = api.shown
         if watches:
             rules.allowed(self._key, api.needs(message), self._client)
@@ -185,7 +185,8 @@ class CheckRun(MessageRun):
             denied += [(one, why) for some in kept.values() for one in some]
             kept = dict.fromkeys(kept, ())
         results = (
-            elements.reject(one, told(why) if number < MAX_NAMED else why) for number, (one, why) in enumerate(denied)
+            elements.reject(one, explained(why) if number < MAX_NAMED else why)
+            for number, (one, why) in enumerate(denied)
         )
         return Decided(kept, tuple(results), by_rules)
 
@@ -256,7 +257,7 @@ class CheckProduceRun(StageRun):
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> PartitionRejection | None:
         need = on_topic(Operation.WRITE, topic_id if topic is None else topic)
         denial = self._transaction or self._check(need)
-        return PartitionRejection(denial.error_code, told(denial).message) if denial is not None else None
+        return PartitionRejection(denial.error_code, explained(denial).message) if denial is not None else None
 
     def _check(self, need: Need) -> Rejection | None:
         if (denial := self._rules.check(ApiKey.PRODUCE, need, self._client.principal)) is not None:

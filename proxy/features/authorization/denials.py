@@ -39,7 +39,7 @@ class Denied(Rejection):
     id: str  # for the operator
 
 
-def told(why: Rejection, text: str | None = None) -> Rejection:
+def explained(why: Rejection, text: str | None = None) -> Rejection:
     """For the client: the message, or another one, says how an operator finds out more."""
     message = why.message if text is None else text
     hint = f" (kafka-sidecar explain {why.id})" if isinstance(why, Denied) else ""

@@ -51,7 +51,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     shown_if,
 )
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun
-from kafka_sidecar.proxy.features.authorization.denials import told
+from kafka_sidecar.proxy.features.authorization.denials import explained
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
 from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
@@ -350,7 +350,7 @@ def _shown_group(
     """Kafka hides a group for one topic that the client may not describe."""
     denied = (allows.deny(on_topic(Operation.DESCRIBE, name)) for name in sorted(set(topics_of(group))))
     why = next((one for one in denied if one is not None), None)
-    return group if why is None else _reject_group_with_message(result, group.group_id, told(why, HIDDEN))
+    return group if why is None else _reject_group_with_message(result, group.group_id, explained(why, HIDDEN))
 
 
 def _with_shown_offsets(
@@ -363,7 +363,7 @@ def _with_shown_offsets(
         one.topic_name for asked in request.groups if asked.group_id == group.group_id for one in asked.topics or ()
     }
     topics = (
-        one if (why := allows.deny(need)) is None else _without_offsets(one, told(why, HIDDEN))
+        one if (why := allows.deny(need)) is None else _without_offsets(one, explained(why, HIDDEN))
         for one in group.topics
         for need in [on_topic(Operation.DESCRIBE, one.topic_name)]
         if one.topic_name in named or allows(need)
@@ -488,5 +488,5 @@ class CheckStreamsRun(CheckRun):
         for name, why in denied.items():
             if name not in (existing or {}):
                 self._rules.denials.record(self._key, [why], self._client)
-                return self._api.refusal(asked, told(why))
+                return self._api.refusal(asked, explained(why))
         return None

@@ -29,7 +29,7 @@ from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection, resol
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, Rules
-from kafka_sidecar.proxy.features.authorization.denials import told
+from kafka_sidecar.proxy.features.authorization.denials import explained
 from kafka_sidecar.proxy.features.authorization.topic_apis import is_replica
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -225,7 +225,7 @@ class CheckSharedRun(CheckRun):
         if why is None:
             return topic
         denied.append(why)
-        message = told(why).message
+        message = explained(why).message
         hidden = {"records": b"", "acquired_records": (), "error_code": why.error_code, "error_message": message}
         partitions = (
             replace_fields(one, **hidden) if one.records or one.acquired_records else one for one in topic.partitions
