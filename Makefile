@@ -149,6 +149,10 @@ fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long; then 
 	$(BIN)/python tests/fuzz/run.py $${FUZZ_SECONDS:-60}
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist worksteal -m $(UNIT)" and hypothesis" $(NOT_SPARK)
 
+.PHONY: fuzz-sidecar
+fuzz-sidecar: install kafka ## spoilt requests of all APIs to a sidecar with all features, FUZZ_SECONDS (600) long, an honest client beside
+	cd tests && ../$(BIN)/python fuzz/sidecar.py $${FUZZ_SECONDS:-600}
+
 .PHONY: hostile
 hostile: install kafka ## attacks on a sidecar with honest Java clients beside them; the table of docs/reference/limits.md
 	$(BIN)/python tests/hostile/run.py

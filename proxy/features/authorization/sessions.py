@@ -150,6 +150,11 @@ class CheckFetchRun(CheckRun):
             _opened(self._client).fetch = (session_id, self._begins) if error_code == ErrorCode.NONE else None
 
 
+def _key(group: str | None, member: str | None) -> bytes:
+    """That of a share session, whatever bytes the client names."""
+    return f"{group}\0{member}".encode("utf-8", "surrogateescape")
+
+
 class CheckShared(Check):
     """The stage of ShareFetch and ShareAcknowledge."""
 
@@ -176,7 +181,7 @@ class CheckSharedRun(CheckRun):
         asked, terms = self._request, _terms(self._rules, self._client)
         if answer is not None and not asked.topics:
             return answer  # of the group
-        self._session = blake2b(f"{asked.group_id}\0{asked.member_id}".encode(), digest_size=16).digest()
+        self._session = blake2b(_key(asked.group_id, asked.member_id), digest_size=16).digest()
         if asked.share_session_epoch == BEGINS:
             self._begins = terms
         elif not self._knows(asked.share_session_epoch, terms):

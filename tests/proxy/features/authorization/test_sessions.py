@@ -17,6 +17,9 @@ from support.oracle import response_frame
 from support.produce_requests import batch
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.envelope import encode_request
+from kafka_sidecar.codec.message import replace_fields
+from kafka_sidecar.codec.messages.share_fetch import ShareFetchRequest
 from kafka_sidecar.proxy.exchanges.messages import UNKNOWN
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
@@ -389,6 +392,19 @@ def test_records_of_topics_that_others_have_added_to_a_share_session_are_not_sho
         assert int(hidden.error_code) == code
         assert not hidden.records
         assert not hidden.acquired_records
+
+
+@EACH_SHARE_FETCH
+def test_a_member_whose_id_is_no_text_has_a_session_as_any_other(version: int) -> None:
+    site = Site()
+    asked = ShareFetchRequest(group_id="open", member_id="\udcff\udc80", share_session_epoch=0)
+    exchange = site.exchange(ApiKey.SHARE_FETCH, version)
+    assert isinstance(exchange.request(encode_request(asked, version, 5, "app")), bytes)
+    exchange.response(acquired(version))
+    going_on = replace_fields(asked, share_session_epoch=1)
+    assert not not_found(site, ApiKey.SHARE_FETCH, version, encode_request(going_on, version, 5, "app"))
+    other = replace_fields(going_on, member_id="\udcfe\udc80")
+    assert not_found(site, ApiKey.SHARE_FETCH, version, encode_request(other, version, 5, "app"))
 
 
 @EACH_SHARE_FETCH
