@@ -70,16 +70,18 @@ async def test_a_client_that_comes_before_any_broker_has_answered_waits_for_one(
         serving(broker, clients=clients, connections={"broker_wait": "10s"}) as server,
         connected(port_of(server)) as client,
     ):
-        asked = asyncio.create_task(client.ask(VERSIONS))
-        await asyncio.sleep(0.2)
-        assert not asked.done()
-        await broker.start()
+        answer, _ = await asyncio.gather(client.ask(VERSIONS), start_later(broker))
         try:
-            _, offered = oracle.read_response(ApiKey.API_VERSIONS, 3, await asked)
+            _, offered = oracle.read_response(ApiKey.API_VERSIONS, 3, answer)
             assert offered.api_keys
             assert await logged_in(client, b"hush") == 0
         finally:
             await broker.stop()
+
+
+async def start_later(broker: FakeBroker) -> None:
+    await asyncio.sleep(0.2)
+    await broker.start()
 
 
 async def test_a_wrong_password_ends_the_connection_after_kafkas_error(clients: dict[str, Any]) -> None:
