@@ -17,7 +17,7 @@ def test_the_demo_has_the_same_results_at_a_broker_and_begins_at_none_that_has_i
     with Cluster.start(NEWEST) as cluster:
 
         def run() -> subprocess.CompletedProcess[str]:
-            command = [sys.executable, ROOT / "examples/demo.py", "--bootstrap-servers", cluster.direct]
+            command = [sys.executable, str(ROOT / "examples/demo.py"), "--bootstrap-servers", cluster.direct]
             environment = {**os.environ, "DEMO_SECONDS": "2"}
             return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
