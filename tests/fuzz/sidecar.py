@@ -172,6 +172,7 @@ class Honest:
     read: list[int] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     over: threading.Event = field(default_factory=threading.Event)
+    flushed: threading.Event = field(default_factory=threading.Event)  # no more is acknowledged
 
     def produce(self) -> None:
         producer, number = (
@@ -192,6 +193,7 @@ class Honest:
             producer.poll(0)
             number += 1
         producer.flush(60)
+        self.flushed.set()
 
     def consume(self) -> None:
         group = {"group.id": "honest", "auto.offset.reset": "earliest", "log_level": 2}
@@ -199,7 +201,7 @@ class Honest:
         consumer.subscribe([HONEST])
         deadline = None
         while deadline is None or (time.time() < deadline and len(self.read) < len(self.acked)):
-            if deadline is None and self.over.is_set():
+            if deadline is None and self.flushed.is_set():
                 deadline = time.time() + 60
             if (record := consumer.poll(0.2)) is not None and record.error() is None:
                 self.read.append(json.loads(record.value() or b"")["number"])
@@ -289,6 +291,7 @@ def report(found: Found, log: Path, is_alive: bool, code: int) -> int:
     lines = [json.loads(line) for line in log.read_text(errors="replace").splitlines() if line.startswith("{")]
     errors = Counter(line["message"] for line in lines if line.get("level") in ("error", "critical"))
     bugs = [line for line in lines if "bug" in line["message"] or "crashed" in line["message"]]
+    blocked = [line for line in lines if line["message"] == "event loop blocked"]
     fuzzer, honest, turns = found.fuzzer, found.honest, found.turns
     print(f"{sum(fuzzer.sent.values()):,} requests of {len(fuzzer.sent)} APIs on {fuzzer.connections:,} connections")
     print(f"answers: {fuzzer.answered:,} bytes; resident {found.resident_mb} MB; files {found.files}")
@@ -299,7 +302,7 @@ def report(found: Found, log: Path, is_alive: bool, code: int) -> int:
     print("errors of the honest client:", dict(honest.errors))
     print("error lines:", dict(errors))
     print(found.delay)
-    for line in bugs[:5]:
+    for line in (*bugs[:5], *blocked[:5]):
         print(json.dumps(line)[:4000])
     is_whole = sorted(honest.acked) == sorted(honest.read)
     is_good = is_alive and code == 0 and not bugs and is_whole and not honest.errors and turns[-1] <= LONG_S
