@@ -136,7 +136,7 @@ integration: install kafka spark-install ## the full compatibility matrix; write
 	$(BIN)/pytest -m "integration or matrix" $(WITH_KAFKA)
 
 .PHONY: mutations
-mutations: install kafka ## faults on purpose: each must be found, by the runs of features together or by unit tests
+mutations: spark-install kafka ## faults on purpose: each must be found, by the runs of features together or by unit tests
 	@cd tests && ../$(BIN)/python -m mutants.run
 	@cd tests && ../$(BIN)/python -m integration.together.mutations
 
@@ -149,6 +149,10 @@ other-clients: install kafka ## producers and consumers in Go and JavaScript: re
 fuzz: install ## hostile bytes into every decoder, FUZZ_SECONDS (60) long; then new examples for every property
 	$(BIN)/python tests/fuzz/run.py $${FUZZ_SECONDS:-60}
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist worksteal -m $(UNIT)" and hypothesis" $(NOT_SPARK)
+
+.PHONY: fuzz-sidecar
+fuzz-sidecar: install kafka ## spoilt requests of all APIs to a sidecar with all features, FUZZ_SECONDS (600) long, an honest client beside
+	cd tests && ../$(BIN)/python fuzz/sidecar.py $${FUZZ_SECONDS:-600}
 
 .PHONY: hostile
 hostile: install kafka ## attacks on a sidecar with honest Java clients beside them; the table of docs/reference/limits.md

@@ -27,6 +27,7 @@ import pyarrow
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster import Cluster
+from harness.versions import NEWEST
 from json_values import value
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
@@ -234,7 +235,7 @@ def main() -> None:
         return
     counts = sorted(int(count) for count in flags.records.split(","))
     results = []
-    with Cluster.start("4.3.1") as cluster:
+    with Cluster.start(NEWEST) as cluster:
         produce(cluster.direct, counts[-1])
         for reader in flags.readers.split(","):
             for count in counts:

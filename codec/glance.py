@@ -7,7 +7,7 @@ from __future__ import annotations
 from kafka_sidecar.codec.cursor import Cursor, cursor_at
 from kafka_sidecar.codec.errors import CodecError, TooManyError
 from kafka_sidecar.codec.fetch_positions import FetchHead, open_fetch
-from kafka_sidecar.codec.message import Struct, has_field, plan
+from kafka_sidecar.codec.message import TAGS, Struct, has_field, plan
 from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_sidecar.codec.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_sidecar.codec.wire import ID_SIZE, UNLIMITED
@@ -16,15 +16,19 @@ Topics = tuple[str | bytes, ...]  # names, or since v13 16-byte ids
 
 
 _NEWEST_FETCH = FetchRequest.declaration_.versions.high  # type: ignore[union-attr]
+_REPLICA_BEFORE = 12  # bytes before max_bytes
+_NEGATIVE = 0x80  # or more: first byte of a negative number
+_MAX_AFTER_TOPICS = 64 << 10  # bytes that are walked through
 
 
 class FetchGlance(FetchHead):
     """The topics and the session of a Fetch request."""
 
-    __slots__ = ("named_to", "topics")
+    __slots__ = ("may_be_replica", "named_to", "topics")
 
     topics: Topics
     named_to: int  # end of the name of the first topic; 0: there is none
+    may_be_replica: bool  # whether it can say that it is one; from version 4 on
 
     @property
     def goes_on(self) -> bool:
@@ -82,7 +86,21 @@ def glance_fetch(data: bytes, at: int, size: int, version: int, max_partitions: 
     except (CodecError, UnicodeDecodeError):
         return None
     found.topics = tuple(topics)
+    found.may_be_replica = _may_be_replica(cursor, data, at + size, version, found.max_bytes_at)
     return found
+
+
+def _may_be_replica(cursor: Cursor, data: bytes, end: int, version: int, max_bytes_at: int) -> bool:
+    """Whether the request whose topics end at the cursor can be one of a replica: consumers send no tagged fields."""
+    if not has_field(FetchRequest, "replica_state", version):
+        return data[max_bytes_at - _REPLICA_BEFORE] < _NEGATIVE
+    if end - cursor.at > _MAX_AFTER_TOPICS:
+        return True
+    try:
+        cursor.follow(plan(FetchRequest, version, after="topics", before=TAGS))
+        return cursor.has_tags()
+    except CodecError:
+        return True
 
 
 def check_fetch_partitions(frame: bytes, version: int, max_partitions: int) -> None:

@@ -6,6 +6,7 @@ And a record that interceptors change: a header is added on produce, a field mas
 And a record that is larger than its topic allows: stored in slices, read whole.
 
 Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, with three brokers.
+With `--bootstrap-servers` it is one of yours, which creates topics and has none of these yet.
 DEMO_SECONDS is the time for which records are sent. Exit code 1: a result is not as expected.
 """
 
@@ -21,7 +22,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import customers
+import documents
 import mock_cluster
+import payments
 from confluent_kafka import Consumer, Producer
 from customers import Customers
 from documents import Documents
@@ -112,9 +116,21 @@ def report(console: Console, findings: list[Finding], ending: str | None) -> int
     return 0 if all(finding.is_good for finding in findings) else 1
 
 
-def run(console: Console, folder: Path) -> int:
-    _keeper, bootstrap_servers = mock_cluster.start()
-    brokers = set(bootstrap_servers.split(","))
+def brokers_of(bootstrap_servers: str) -> set[str]:
+    """The addresses of a cluster's brokers. SystemExit: it has topics of this program, and records in them."""
+    client = Producer({"bootstrap.servers": bootstrap_servers})
+    names = {TOPIC, *payments.KINDS, customers.TOPIC, documents.TOPIC} & client.list_topics(timeout=10).topics.keys()
+    if names:
+        raise SystemExit(f"the cluster has topics of this program: delete {', '.join(sorted(names))}, or take another")
+    return addresses(client)
+
+
+def run(console: Console, folder: Path, bootstrap_servers: str | None = None) -> int:
+    if bootstrap_servers is None:
+        _keeper, bootstrap_servers = mock_cluster.start()
+        brokers = set(bootstrap_servers.split(","))
+    else:
+        brokers = brokers_of(bootstrap_servers)
     ledger = Ledger()
     with Sidecar(bootstrap_servers, folder / "sidecar.log") as sidecar:
         console.print(f"$ {sidecar.command_line}\n", style="bold", soft_wrap=True, highlight=False)
@@ -164,12 +180,14 @@ def run(console: Console, folder: Path) -> int:
 
 def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
-    argparse.ArgumentParser(description=__doc__, formatter_class=form).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--bootstrap-servers", help="a cluster of yours that creates topics, in place of the mock")
+    arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console = Console()
     with tempfile.TemporaryDirectory(prefix="kafka-sidecar-demo-") as folder:
         try:
-            return run(console, Path(folder))
+            return run(console, Path(folder), arguments.bootstrap_servers)
         except KeyboardInterrupt:
             return 130
 

@@ -66,16 +66,20 @@ class Committers:
         left = dict(result)
         for partition, offset in left.items():
             if partition not in offsets or offsets[partition] != offset:
-                self._check(partition, offset)
+                self._check(partition, offset, offsets.get(partition))
         return {TopicPartition(*partition): offset for partition, offset in left.items()}
 
-    def _check(self, partition: object, offset: object) -> None:
-        """Raise for what cannot be written to the request."""
+    def _check(self, partition: object, offset: object, before: OffsetAndMetadata | None) -> None:
+        """Raise for what cannot be written to the request. What the client has sent so is its own, and the broker's to
+        refuse: ``before`` is what it has for this partition."""
         match partition, offset:
             case (str(topic), int(index)), OffsetAndMetadata(int(number), str(metadata), int(epoch)):
-                if not is_topic_name(topic):
+                if before is None and not is_topic_name(topic):
                     raise ContractValueError("pre_commit() returned a name that no topic can have")
-                if not (0 <= index < 1 << 31 and 0 <= number < 1 << 63 and -1 <= epoch < 1 << 31):
+                fits_index = before is not None or 0 <= index < 1 << 31
+                fits_offset = (before is not None and number == before.offset) or 0 <= number < 1 << 63
+                fits_epoch = (before is not None and epoch == before.leader_epoch) or -1 <= epoch < 1 << 31
+                if not (fits_index and fits_offset and fits_epoch):
                     raise ContractValueError("pre_commit() returned a partition, offset or epoch that is out of range")
                 metadata.encode("utf-8", "surrogateescape")  # raises for what has no bytes
                 if java_length(metadata) > self.max_metadata:

@@ -163,7 +163,8 @@ class Guard:
         """Count a call that raised, or returned something invalid."""
         self.failures[hook] += 1
         self.report.failed(self.name, hook, error, place)
-        self._count_failure(context)
+        if not isinstance(error, UnicodeError):  # bytes of a client that are no text: it may send them all the time
+            self._count_failure(context)
 
     def _count_failure(self, context: Context | None) -> None:
         """One client alone disables an interceptor for itself, not for others."""

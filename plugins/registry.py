@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from kafka_sidecar.plugins.calls import Call, calls_plug_in
 from kafka_sidecar.plugins.class_path import ClassPath
 from kafka_sidecar.plugins.hooks import Hook, class_problem, object_problem
+from kafka_sidecar.plugins.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -101,8 +102,10 @@ class Kind(Generic[P]):
             return self._load(self.built_in[name], import_module, "built in")
         plug_ins = self.installed()
         if name not in plug_ins:
-            names = ", ".join(sorted({*self.built_in, *plug_ins}))
-            raise ValueError(f"unknown {self.noun} {name!r}: set its type to module:Class, or to one of {names}")
+            names = sorted({*self.built_in, *plug_ins})
+            likely = did_you_mean(name, names)
+            remedy = f"{likely}set its type to module:Class, or to one of {', '.join(names)}"
+            raise ValueError(f"unknown {self.noun} {name!r}: {remedy}")
         return self._load(plug_ins[name].value, import_module, f"at the entry point {name} of {self.entry_points}")
 
     def _load(self, name: str, load: Callable[[str], ModuleType], where: str) -> type[P]:
@@ -111,14 +114,17 @@ class Kind(Generic[P]):
             raise ValueError(f"{name!r} is not the name of a class: write module:Class, such as {self.example}")
         sought = f"{self.noun} class {parts['name']} of module {parts['module']}, {where}"
         try:
-            found = getattr(load(parts["module"]), parts["name"], None)
+            module = load(parts["module"])
+            found = getattr(module, parts["name"], None)
         except ImportError as error:
             remedy = "; install it, or put it on the class_path" if isinstance(error, ModuleNotFoundError) else ""
             raise ValueError(f"{sought}: cannot be imported: {error}{remedy}") from error
         except (Exception, SystemExit) as error:
             raise ValueError(f"{sought}: its module failed: {type(error).__name__}: {error}") from error
         if found is None:
-            raise ValueError(f"{sought}: the module has no such class")
+            classes = [own for own, one in vars(module).items() if isinstance(one, type) and issubclass(one, self.base)]
+            likely = did_you_mean(parts["name"], classes).rstrip()
+            raise ValueError(f"{sought}: the module has no such class{likely and f', {likely}'}")
         if not (isinstance(found, type) and issubclass(found, self.base)):
             raise ValueError(f"{sought}: is not a subclass of {self.base.__module__}.{self.base.__name__}")
         if problem := class_problem(found, self.hooks):

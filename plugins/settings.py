@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -20,6 +20,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from kafka_sidecar.plugins.spelling import did_you_mean
+
+_QUOTED = re.compile(r"'([^']*)'")
 _LIST, _TEXT = "write a list, such as [a, b]", "write text, in quotes if it looks like a number, a date or true"
 _WHOLE, _NUMBER, _TRUTH = "write a whole number", "write a number", "write true or false"
 # Words in braces are pydantic's context of the error.
@@ -57,7 +60,13 @@ def remedy(error: ErrorDetails) -> str:
     text = REMEDIES.get(error["type"])
     if text is _TEXT and isinstance(error["input"], list):
         return f'write text in place of the list: "{", ".join(map(str, error["input"]))}"'
-    return error["msg"].removeprefix("Value error, ") if text is None else text.format(**error.get("ctx", {}))
+    if text is None:
+        return error["msg"].removeprefix("Value error, ")
+    expected = error.get("ctx", {})
+    likely = ""
+    if error["type"] == "literal_error" and isinstance(error["input"], str):
+        likely = did_you_mean(error["input"], _QUOTED.findall(expected["expected"]))
+    return likely + text.format(**expected)
 
 
 class VariableText(str):
@@ -189,8 +198,7 @@ def _faults(error: ValidationError, model: type[Settings]) -> Iterator[Fault]:
     for one in error.errors(include_url=False):
         if one["type"] == "extra_forbidden":
             names = [about.alias or name for name, about in model.model_fields.items()]
-            nearest = get_close_matches(str(one["loc"][-1]), names, n=1)
-            likely = f"did you mean {nearest[0]}? " if nearest else ""
+            likely = did_you_mean(str(one["loc"][-1]), names)
             yield one["loc"], f"is not a setting; {likely}the settings are {', '.join(names) or 'none'}"
         else:
             yield one["loc"], remedy(one)

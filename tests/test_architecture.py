@@ -73,6 +73,7 @@ FRONT_DOORS = {
         "pace",
         "registry",
         "settings",
+        "spelling",
         "units",
         "unresolved",
         "values",

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mutants.audit import MUTANTS as OF_AUDIT
-from mutants.copies import Mutant
-from mutants.large_message_stages import MUTANTS as OF_STAGES
-from mutants.large_messages import MUTANTS as OF_LIBRARY
-from mutants.who_may import MUTANTS as OF_WHO_MAY
+from mutants.run import MUTANTS
 from support.pages import ROOT
-
-MUTANTS: tuple[Mutant, ...] = OF_LIBRARY + OF_STAGES + OF_WHO_MAY + OF_AUDIT
 
 
 def test_each_fault_is_in_its_source_once_and_leaves_it_python() -> None:

@@ -36,6 +36,7 @@ class Scale:
     title: str
     least: float | None = None
     most: float | None = None
+    room: float = 0.0  # above ``most``, for what is drawn there; it has no ticks
     is_log: bool = False
     span: tuple[int, int] | None = None
 
@@ -51,7 +52,10 @@ def lines(
             axes.plot(at, height, color=colour, label=name, linewidth=1.6, marker="o", markersize=2.2)
         if scale.span is not None:
             axes.set_xlim(*map(_time, scale.span))
-        axes.set_ylim(scale.least, scale.most)  # before that it would end the automatic limits
+        # Before that it would end the automatic limits.
+        axes.set_ylim(scale.least, scale.most and scale.most + scale.room)
+        if scale.most is not None:
+            axes.set_yticks([tick for tick in axes.get_yticks() if (scale.least or 0) <= tick <= scale.most])
         for number, (begin, end) in enumerate(unknown):
             label = "UNKNOWN" if number == 0 else None
             axes.axvspan(_time(begin), _time(end), color="#888888", alpha=0.3, linewidth=0, label=label)

@@ -116,7 +116,7 @@ def _completeness(rows: Rows, report: Report) -> Iterable[str]:
             series[name] = [row["at"] for row in known], [100 * row["completeness"] for row in known]
         least = min((value for _, values in series.values() for value in values), default=100.0)
         margin = 0.05 * (100 - least) or 0.5
-        scale = charts.Scale("complete (%)", least - margin, 100 + margin, span=(report.begin, report.end))
+        scale = charts.Scale("complete (%)", least - margin, 100, margin, span=(report.begin, report.end))
         yield charts.lines(f"{title}: completeness", scale, series, _spans(points, report.step), report.step)
     yield html.table(rows["topics"], {
         "topic": TOPIC_AND_HOP, "missing": html.number("missing"), "complete": html.share("completeness"),

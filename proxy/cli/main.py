@@ -83,14 +83,25 @@ def schema() -> None:
 app.command("inject")(inject_sidecar)
 
 
+JOBS = ("jars", "reconcile", "replay-policy", "report")
+
+
+def _jobs(incomplete: str) -> list[str]:
+    return [job for job in JOBS if job.startswith(incomplete)]
+
+
 # All that follows is the pipeline's, --help too.
 @app.command(
     "pipeline", add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )
-def run_pipeline(context: typer.Context) -> None:
+def run_pipeline(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="JOB", show_default=False, autocompletion=_jobs, help="See --help.")
+    ] = None,
+) -> None:
     """Run a Spark job: reconcile, replay-policy, report."""
     pipeline = import_module("kafka_sidecar.pipeline.cli")  # by name: the proxy does not import it
-    pipeline.app(context.args, prog_name="kafka-sidecar pipeline")
+    pipeline.app(arguments or [], prog_name="kafka-sidecar pipeline")
 
 
 @app.command()

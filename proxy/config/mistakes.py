@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -15,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from kafka_sidecar.plugins.patterns import covers
 from kafka_sidecar.plugins.settings import SettingsError, remedy
+from kafka_sidecar.plugins.spelling import did_you_mean
 
 Location = tuple[int | str, ...]  # keys, and indexes of lists, from the top of the file
 
@@ -127,8 +127,7 @@ def _known_keys(location: Location, root: type[BaseModel]) -> str:
         if part in section.model_fields:  # neither the name of a policy nor an index
             annotation = section.model_fields[part].annotation
             section = next((kind for kind in (*get_args(annotation), annotation) if _is_section(kind)), section)
-    nearest = get_close_matches(str(location[-1]), section.model_fields, n=1)
-    likely = f"did you mean {nearest[0]}? " if nearest else ""
+    likely = did_you_mean(str(location[-1]), section.model_fields)
     return f"{likely}known here: {', '.join(sorted(section.model_fields))}"
 
 

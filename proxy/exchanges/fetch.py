@@ -28,9 +28,9 @@ from kafka_sidecar.proxy.exchanges.fetch_requests import (
     FIRST_FLEXIBLE,
     FIRST_WITH_IDS,
     OLDEST,
+    REPLICAS_LAST,
     FetchStart,
     limit_size,
-    no_topics,
     old_exchange,
     read_start,
 )
@@ -239,10 +239,15 @@ class FetchExchanges:
         if guard is not None or is_wanted:
             return self._exchange(version, client, self.stages if is_wanted else (), guard)
         head_at = at + CLIENT_ID_AT
-        if seen.session_epoch == NO_SESSION and len(seen.topics) == 1:
+        # A guard has to know whether it is a replica's.
+        if (
+            seen.session_epoch == NO_SESSION
+            and len(seen.topics) == 1
+            and (self.guard is None or version < REPLICAS_LAST)
+        ):
             return Pass(data[head_at : seen.named_to])
         if seen.goes_on and not seen.topics:
-            return Pass(data[head_at : seen.epoch_at], epoch=True, tail=no_topics(version))
+            return Pass(data[head_at : seen.epoch_at], epoch=True, tail=data[seen.topics_at : at + size])
         return None
 
     def _may_be_wanted(self, seen: FetchGlance, client: Client) -> bool:

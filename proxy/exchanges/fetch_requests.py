@@ -27,6 +27,7 @@ from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Forward,
 OLDEST = FetchRequest.declaration_.versions.low  # type: ignore[union-attr] # older ones have no headers (KIP-82)
 FIRST_FLEXIBLE = FetchRequest.declaration_.first_flexible
 FIRST_WITH_IDS = first_version(FetchTopic, "topic_id")
+REPLICAS_LAST = first_version(FetchRequest, "replica_state")  # who they are is a tagged field from here on
 _INT32 = Struct(">i")
 
 
@@ -61,11 +62,6 @@ def limit_size(version: int, frame: bytes, start: FetchStart, max_bytes: int) ->
     if _INT32.unpack_from(frame, at)[0] <= max_bytes:
         return frame
     return replace_span(frame, at, at + _INT32.size, _INT32.pack(max_bytes))
-
-
-def no_topics(version: int) -> bytes:
-    """The count of a request that names no topic."""
-    return b"\1" if version >= FIRST_FLEXIBLE else bytes(4)
 
 
 Hides = Callable[[str], bool]  # whether something of a topic is hidden

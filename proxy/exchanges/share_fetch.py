@@ -21,8 +21,8 @@ from kafka_sidecar.codec.messages.share_fetch import (
     ShareFetchResponse,
 )
 from kafka_sidecar.plugins.effects import TURN, Steps
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, PARTITIONS_PER_TURN, Limits
-from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
+from kafka_sidecar.proxy.exchanges.limits import PARTITIONS_PER_TURN, Limits
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, resolve
 from kafka_sidecar.proxy.relay.exchange import NO_LARGE, Client, FindsLarge, all_large
 
 
@@ -94,30 +94,48 @@ class Stage(Protocol):
         ...
 
 
+class LimitedResponses(MessageStage):
+    """Asks for no larger response than may be buffered, whichever stages there are beside it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._max_bytes = limits.max_response
+
+    def start(self, client: Client, version: int) -> LimitedResponsesRun:
+        return LimitedResponsesRun(self._max_bytes)
+
+
+class LimitedResponsesRun(MessageRun):
+    """One ShareFetch request."""
+
+    __slots__ = ("_max_bytes",)
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+
+    def request(self, request: OpenMessage) -> Steps[None]:
+        asked = yield from request.read(ShareFetchRequest)
+        if asked.max_bytes > self._max_bytes:
+            request.replace(replace_fields(asked, max_bytes=self._max_bytes))
+
+
 class AcquiredRecords:
     """The stage of ShareFetch that takes the records of each partition through stages of D8, in their order."""
 
-    def __init__(
-        self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], limits: Limits = DEFAULT_LIMITS
-    ) -> None:
+    def __init__(self, stages: Sequence[Stage], name_of: Callable[[bytes], str | None]) -> None:
         self.stages = stages
         self._name_of = name_of
-        self._limits = limits
 
     def start(self, client: Client, version: int) -> AcquiredRecordsRun:
         runs = [stage.start(client, version) for stage in self.stages]
-        return AcquiredRecordsRun(runs, self._name_of, version, self._limits.max_response)
+        return AcquiredRecordsRun(runs, self._name_of, version)
 
 
 class AcquiredRecordsRun(MessageRun):
     """One ShareFetch request and its response."""
 
-    __slots__ = ("_max_response", "_name_of", "_restored", "_runs", "_version", "large")
+    __slots__ = ("_name_of", "_restored", "_runs", "_version", "large")
 
-    def __init__(
-        self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int, max_response: int
-    ) -> None:
-        self._max_response = max_response
+    def __init__(self, runs: Sequence[StageRun], name_of: Callable[[bytes], str | None], version: int) -> None:
         self._runs = runs
         self._restored: dict[tuple[bytes, int], PartitionData] = {}  # by topic id and partition
         self._name_of = name_of
@@ -127,11 +145,6 @@ class AcquiredRecordsRun(MessageRun):
     @property
     def wants_response(self) -> bool:
         return True
-
-    def request(self, request: OpenMessage) -> Steps[None]:
-        asked = yield from request.read(ShareFetchRequest)
-        if asked.max_bytes > self._max_response:
-            request.replace(replace_fields(asked, max_bytes=self._max_response))
 
     def response(self, response: OpenMessage) -> Steps[None]:
         message = yield from response.read(ShareFetchResponse)

@@ -249,7 +249,11 @@ def _message_stages(
     if acquired := [stage for one in reversed(features) for stage in one.acquired]:
         from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 
-        stages.setdefault(ApiKey.SHARE_FETCH, []).append(AcquiredRecords(acquired, name_of, limits))
+        stages.setdefault(ApiKey.SHARE_FETCH, []).append(AcquiredRecords(acquired, name_of))
+    if ApiKey.SHARE_FETCH in stages:
+        from kafka_sidecar.proxy.exchanges.share_fetch import LimitedResponses
+
+        stages[ApiKey.SHARE_FETCH].append(LimitedResponses(limits))
     # Interceptors see what clients commit, not how it is stored.
     if commits := [stage for one in features for stage in one.commits]:
         from kafka_sidecar.proxy.exchanges.commits import Commits

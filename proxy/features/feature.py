@@ -59,6 +59,11 @@ class Decided:
     report: Callable[[int, Sequence[tuple[str, str, str]], bool, Client], None] = _ignore
     wants_allowed: bool = False
 
+    @property
+    def is_used(self) -> bool:
+        """Whether anything is called."""
+        return self.report is not _ignore
+
 
 def _accept(text: str) -> None:
     """No policy is known that could be wrong."""

@@ -21,9 +21,7 @@ from kafka_sidecar.proxy.relay.frames import Edit
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
 
-# KIP-1242: from v5 on, the request names the cluster and node that the client thinks it talks to, and a broker
-# that is another one answers REBOOTSTRAP_REQUIRED. Relayed through a port of ours, that error would be ours.
-NEWEST_API_VERSIONS = 4
+NEWEST_API_VERSIONS = APIS[ApiKey.API_VERSIONS].max_version
 
 MAX_LOGIN_BYTES = 512 << 10  # of a SASL request, its length not counted: Kafka's sasl.server.max.receive.size
 MAX_HEAD_BYTES = 4096  # of a request: client id, transactional id, the name of a topic
@@ -31,7 +29,6 @@ EPOCH = Struct(">i")
 
 # Versions that stay hidden although their headers could be relayed.
 CAPS: dict[int, tuple[int, int]] = {
-    ApiKey.API_VERSIONS: (0, NEWEST_API_VERSIONS),
     # v0 is followed by tokens that are no Kafka frames: they could not be distinguished from requests.
     ApiKey.SASL_HANDSHAKE: (1, APIS[ApiKey.SASL_HANDSHAKE].max_version),
     # v0 was an early access of Kafka 4.0 and 4.1 that differs; it names brokers too.

@@ -27,3 +27,13 @@ def replace_file(path: Path, data: Iterable[bytes], *, is_synced: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
     part.replace(path)
+
+
+def find_trouble(path: Path) -> str | None:
+    """Why a file that may not exist yet could not be replaced; None: it could, as far as can be seen now."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"the folder {folder} does not exist"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"the folder {folder} cannot be written to"
+    return f"{path} is a folder: name a file in it" if path.is_dir() else None

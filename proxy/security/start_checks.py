@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from kafka_sidecar.proxy.config.loading import LOOPBACK, Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.security.private_files import find_trouble
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
@@ -38,6 +39,12 @@ def _mistake(line: str) -> Mistake:
 
 def find_doubts(config: Config) -> Iterator[str]:
     """What is valid and likely to be wrong: one line each."""
+    for setting, path, lost in (
+        ("audit.spool_file", config.audit.spool_file, "events that are not sent when the sidecar stops"),
+        ("nodes.state_file", config.nodes.state_file, "the ports of the brokers"),
+    ):
+        if path is not None and (why := find_trouble(path)) is not None:
+            yield f"{setting}: {why}; {lost} would be forgotten"
     if config.clients.tls.is_used:
         yield from _unnamed_hosts(config)
     elif "PLAIN" in config.clients.sasl.mechanisms and host_port(config.listen)[0] not in LOOPBACK:

@@ -84,6 +84,34 @@ def test_a_mistake_ends_the_installation_with_its_remedy(flags: list[str], said:
         template(ROOT / CHART, VERSIONS[-1], *flags)
 
 
+ADMIN = {
+    "KAFKA_SIDECAR_ADMIN": "https://127.0.0.1:9190",
+    "KAFKA_SIDECAR_ADMIN_CA": "/etc/kafka-sidecar-tls/admin/ca.crt",
+    "KAFKA_SIDECAR__ADMIN__TOKEN_FILE": "/etc/kafka-sidecar-admin/token",
+}
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ([], set()),
+        (["--set", "tls.admin.secretName=cert"], {"KAFKA_SIDECAR_ADMIN", "KAFKA_SIDECAR_ADMIN_CA"}),
+        (["--set", "tls.admin.secretName=cert", "--set", "tls.admin.ca="], {"KAFKA_SIDECAR_ADMIN"}),
+        (["--set", "admin.tokenSecretName=token"], {"KAFKA_SIDECAR__ADMIN__TOKEN_FILE"}),
+        (["--set", "tls.admin.secretName=cert", "--set", "admin.tokenSecretName=token"], set(ADMIN)),
+    ],
+)
+def test_commands_in_the_container_find_its_admin_port_and_trust_it(flags: list[str], names: set[str]) -> None:
+    manifests = yaml.safe_load_all(template(ROOT / CHART, VERSIONS[-1], *BROKERS, *flags))
+    (deployment,) = [one for one in manifests if one and one["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    found = {one["name"]: one["value"] for one in container["env"]}
+    assert {name: found.get(name) for name in ADMIN} == {name: ADMIN[name] if name in names else None for name in ADMIN}
+    places = {one["mountPath"] for one in container["volumeMounts"]}
+    files = [ADMIN[name] for name in names if ADMIN[name].startswith("/")]
+    assert all(any(file.startswith(f"{place}/") for place in places) for file in files)
+
+
 def test_the_service_has_the_ports_of_all_workers() -> None:
     flags = ("--set", "config.workers=3", "--set", "config.nodes.ports=4", "--show-only", "templates/service.yaml")
     service, _ = yaml.safe_load_all(template(ROOT / CHART, VERSIONS[-1], *BROKERS, *flags))

@@ -1,6 +1,6 @@
 """Kafka clusters of one node or several, in KRaft mode, started from the fetched jars.
 
-    with Cluster.start("4.3.1", nodes=3) as cluster:
+    with Cluster.start("4.4.0", nodes=3) as cluster:
         cluster.bootstrap        # for the sidecar
         cluster.direct           # for clients that go without one
         cluster.node(1).kill()

@@ -32,6 +32,7 @@ _LOGGING = tuple(
     f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in {**_LOG_LEVELS, "showDateTime": "true"}.items()
 )
 STARTED = "Kafka Server started"
+OF_A_NODE = "meta.properties"
 # On a machine that many clusters start on at once.
 START_LIMIT_S = 180
 
@@ -40,18 +41,18 @@ START_LIMIT_S = 180
 class Prepared:
     """Files that every node of one version starts from."""
 
-    checkpoint: Path  # bootstrap records: the feature levels of the version
+    storage: Path  # what formatting writes for any node: bootstrap records, with the feature levels of the version
     classes: Path  # for -XX:SharedArchiveFile; a JVM that does not fit it starts without
 
     @property
     def exists(self) -> bool:
-        return self.checkpoint.exists()
+        return self.storage.exists()
 
     @classmethod
     def of(cls, version: str) -> Prepared:
         """Where they are, whether made or not."""
         folder = CACHE / version / "prepared"
-        return cls(folder / "bootstrap.checkpoint", folder / "classes.jsa")
+        return cls(folder / "storage", folder / "classes.jsa")
 
 
 def java(version: str, *arguments: str | Path) -> list[str | Path]:
@@ -86,21 +87,20 @@ def _prepare(version: str, work: Path, files: Prepared) -> None:
     write(config, properties(version, 1, ports, {1: ports}, data, {}))
     format_command = java(version, "kafka.tools.StorageTool", "format", f"--cluster-id={new_id()}", "--config", config)
     subprocess.run(format_command, check=True, capture_output=True, timeout=START_LIMIT_S)
-    checkpoint = shutil.copy(data / files.checkpoint.name, work)
+    storage = shutil.copytree(data, work / files.storage.name, ignore=shutil.ignore_patterns(OF_A_NODE))
     broker = Program(java(version, f"-XX:ArchiveClassesAtExit={archive}", "kafka.Kafka", config), work / "broker.log")
     broker.wait_for(lambda: STARTED in broker.output(), STARTED, START_LIMIT_S)
     broker.stop(START_LIMIT_S)
-    files.checkpoint.parent.mkdir(exist_ok=True)
+    files.storage.parent.mkdir(exist_ok=True)
     shutil.copy(archive, files.classes)
-    shutil.copy(checkpoint, files.checkpoint)
+    shutil.move(storage, files.storage)
 
 
 def format_storage(version: str, data: Path, cluster_id: str, node_id: int) -> None:
     """What `kafka-storage format` writes, without a JVM."""
-    data.mkdir(parents=True)
-    shutil.copy(prepared(version).checkpoint, data)
+    shutil.copytree(prepared(version).storage, data)
     write(
-        data / "meta.properties",
+        data / OF_A_NODE,
         {"version": 1, "cluster.id": cluster_id, "node.id": node_id, "directory.id": new_id()},
     )
 

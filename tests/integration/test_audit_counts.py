@@ -161,8 +161,8 @@ def test_records_of_aborted_transactions_are_counted_apart(ledger: Ledger) -> No
 def from_the_start(bootstrap: str, host: ToolHost, group: str) -> None:
     """Let a share group begin at the start of the log."""
     host.run(
-        "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--entity-type", "groups", "--entity-name", group,
-        "--alter", "--add-config", "share.auto.offset.reset=earliest",
+        "org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", bootstrap, "--entity-type", "groups",
+        "--entity-name", group, "--alter", "--add-config", "share.auto.offset.reset=earliest",
     )  # fmt: skip
 
 

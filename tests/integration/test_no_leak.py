@@ -55,7 +55,7 @@ class Traffic:
 def _read_from_the_beginning(host: ToolHost, bootstrap: str, group: str) -> None:
     entity = ["--entity-type", "groups", "--entity-name", group]
     setting = ["--add-config", "share.auto.offset.reset=earliest"]
-    host.run("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--alter", *entity, *setting)
+    host.run("org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", bootstrap, "--alter", *entity, *setting)
 
 
 def _hosts_that_came_to(node: Node) -> set[str]:

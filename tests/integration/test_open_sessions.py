@@ -29,6 +29,7 @@ from harness.versions import NEWEST
 from integration.raw import Raw
 from integration.scenarios.target import LIMIT_S, create_topic, eventually
 
+from kafka_sidecar.codec.message import replace_fields
 from kafka_sidecar.codec.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -38,7 +39,7 @@ from kafka_sidecar.codec.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from kafka_sidecar.codec.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_sidecar.codec.messages.share_fetch import FetchPartition as SharePartition
@@ -56,8 +57,10 @@ from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 pytestmark = pytest.mark.integration
 
-ALICE, MALLORY, PASSWORD = "alice", "mallory", "pw-of-both"
+ALICE, MALLORY, FOLLOWER, PASSWORD = "alice", "mallory", "follower", "pw-of-all"
+USERS = (ALICE, MALLORY, FOLLOWER)
 DENIED, SESSION_NOT_FOUND, SHARE_SESSION_NOT_FOUND = 29, 70, 122
+FIRST_WITH_IDS, REPLICAS_LAST = 13, 15
 NO_COORDINATOR = (14, 15, 16)
 SITES = ("broker", "sidecar")
 TOPICS = {"rx-open": 2, "rx-secret": 4, "st-in": 1, "t-open": 1, "t-secret": 1, "u-secret": 1, "v-open": 3}
@@ -70,13 +73,15 @@ ALLOWED = [
     (MALLORY, "groups", "s-*", "read"),
     (MALLORY, "topics", "st-*", "describe"),
     (MALLORY, "groups", "rx-*", "read"),
+    (FOLLOWER, "cluster", "kafka-cluster", "cluster_action"),
 ]
 Allowed = list[tuple[str, str, str, str]]
 
 
 def rules(allowed: Allowed) -> str:
     lines = [
-        f"    - {{principals: ['User:{who}'], {kind}: ['{name}'], operations: [{operation}]}}\n"
+        f"    - {{principals: ['User:{who}'], {kind}: {'true' if kind == 'cluster' else [name]}, "
+        f"operations: [{operation}]}}\n"
         for who, kind, name, operation in allowed
     ]
     return "authorization:\n  default: deny\n  rules:\n" + "".join(lines)
@@ -84,7 +89,7 @@ def rules(allowed: Allowed) -> str:
 
 def acl(who: str, kind: str, name: str, operation: str) -> AclBinding:
     pattern = ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
-    of = ResourceType.TOPIC if kind == "topics" else ResourceType.GROUP
+    of = {"topics": ResourceType.TOPIC, "groups": ResourceType.GROUP, "cluster": ResourceType.BROKER}[kind]
     allow = AclPermissionType.ALLOW
     return AclBinding(of, name.rstrip("*"), pattern, f"User:{who}", "*", AclOperation[operation.upper()], allow)
 
@@ -135,7 +140,7 @@ def _site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     work = tmp_path_factory.mktemp("sessions")
     (work / "password").write_text(sasl.PASSWORD)
     verifier = create_verifier("SCRAM-SHA-256", PASSWORD)
-    (work / "users").write_text("\n".join(format_user(who, "SCRAM-SHA-256", verifier) for who in (ALICE, MALLORY)))
+    (work / "users").write_text("\n".join(format_user(who, "SCRAM-SHA-256", verifier) for who in USERS))
     login = f"mechanism: SCRAM-SHA-256, username: {sasl.USER}, password_file: {work / 'password'}"
     head = (
         f"brokers: {{security_protocol: SASL_PLAINTEXT, sasl: {{{login}}}}}\n"
@@ -145,7 +150,7 @@ def _site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     settings.write_text(head + rules(ALLOWED))
     authorizer = {"super.users": f"User:ANONYMOUS;User:{sasl.USER}", "allow.everyone.if.no.acl.found": "false"}
     with Cluster.start(NEWEST, 1, {**sasl.sasl_properties(), **authorizer}) as cluster:
-        for user, password in ((sasl.USER, sasl.PASSWORD), (ALICE, PASSWORD), (MALLORY, PASSWORD)):
+        for user, password in ((sasl.USER, sasl.PASSWORD), *((user, PASSWORD) for user in USERS)):
             sasl.add_scram_user(cluster.direct, user, password)
         for name, partitions in TOPICS.items():
             create_topic(cluster.direct, name, partitions)
@@ -201,6 +206,37 @@ def test_a_session_on_another_connection_of_the_same_user_is_begun_again(site: S
         begun = fetch(one, 0, 0, "t-open")
         assert fetched(fetch(other, begun.session_id, 1)) == (SESSION_NOT_FOUND, False)
         assert fetched(fetch(other, 0, 0, "t-open")) == (0, True)
+
+
+def fetch_as_replica(at: Raw, version: int, replica: int, name: str, of: bytes) -> tuple[int, bool]:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic="" if version >= FIRST_WITH_IDS else name, topic_id=of, partitions=(partition,))
+    request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, session_epoch=-1, topics=(topic,))
+    of_replica: dict[str, object] = {"replica_id": replica} if version < REPLICAS_LAST else {
+        "replica_state": ReplicaState(replica_id=replica)
+    }  # fmt: skip
+    return fetched(at.ask(replace_fields(request, **of_replica), version, FetchResponse))
+
+
+@pytest.mark.parametrize("version", [4, 12, 13, 14, 15, 17])
+def test_who_says_to_be_a_replica_needs_the_right_of_one(site: Site, version: int) -> None:
+    site.produce("t-secret")
+    with Raw(site.cluster.direct) as raw:
+        of = topic_id(raw, "t-secret")
+    found: dict[str, list[tuple[int, bool]]] = {}
+    for at in SITES:
+        with site.connect(at, ALICE) as alice, site.connect(at, FOLLOWER) as follower:
+            found[at] = [
+                fetch_as_replica(who, version, replica, "t-secret", of)
+                for who in (alice, follower)
+                for replica in (-1, 1, -1)
+            ]
+    assert found["sidecar"] == found["broker"]
+    reads, refused, again = found["broker"][:3]
+    assert (reads, refused, again) == ((0, True), (DENIED, False), (0, True))
+    refused, as_replica, again = found["broker"][3:]
+    assert refused == again == (DENIED, False)
+    assert as_replica[0] != DENIED
 
 
 @dataclass

@@ -183,7 +183,13 @@ def test_sessions_outlive_their_lifetime_without_the_clients_noticing(
 def test_the_sidecars_own_clients_log_in(site: Site, members: Mapping[str, Sidecar]) -> None:
     for mechanism, sidecar in members.items():
         topic = site.topic(f"own-{mechanism}")
-        config = ("kafka.admin.ConfigCommand", "--bootstrap-server", sidecar.bootstrap, "--entity-type", "topics")
+        config = (
+            "org.apache.kafka.tools.ConfigCommand",
+            "--bootstrap-server",
+            sidecar.bootstrap,
+            "--entity-type",
+            "topics",
+        )
         policy = "record.validation.policy=require_header:id"
         site.tools.run(*config, "--alter", "--entity-name", topic, "--add-config", policy)
         assert policy in site.tools.run(*config, "--describe", "--entity-name", topic)

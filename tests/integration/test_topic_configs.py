@@ -46,9 +46,14 @@ class Site:
     other: Sidecar
     tools: ToolHost
 
+    @property
+    def package(self) -> str:
+        """Where those of the tools are that have moved."""
+        return "kafka.admin" if as_numbers(self.tools.version) < (4,) else "org.apache.kafka.tools"
+
     def configs(self, sidecar: Sidecar, *args: object) -> str:
         """kafka-configs.sh"""
-        return self.tools.run("kafka.admin.ConfigCommand", "--bootstrap-server", sidecar.bootstrap, *args)
+        return self.tools.run(f"{self.package}.ConfigCommand", "--bootstrap-server", sidecar.bootstrap, *args)
 
     def topics(self, bootstrap: str, *args: object) -> str:
         """kafka-topics.sh"""
@@ -183,13 +188,12 @@ def test_what_the_policies_or_the_broker_refuse_is_not_set(site: Site) -> None:
 
 def test_only_who_may_alter_the_topic_may_set_its_policy(site: Site) -> None:
     topic = site.topic("protected")
-    place = "kafka.admin" if as_numbers(site.tools.version) < (4,) else "org.apache.kafka.tools"
     for rule in (
         ("--allow-principal", "User:ANONYMOUS"),
         ("--deny-principal", "User:ANONYMOUS", "--operation", "AlterConfigs"),
     ):
         site.tools.run(
-            f"{place}.AclCommand", "--bootstrap-server", site.cluster.direct, "--add", "--topic", topic, *rule
+            f"{site.package}.AclCommand", "--bootstrap-server", site.cluster.direct, "--add", "--topic", topic, *rule
         )
     with pytest.raises(ToolError, match="TopicAuthorizationException"):
         site.alter(site.one, topic, "--add-config", f"{POLICY}={NEEDS_HEADER}")

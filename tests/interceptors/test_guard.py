@@ -68,6 +68,16 @@ def test_system_exit_and_cancellation_are_caught_like_other_exceptions(error: Ba
     assert len(report.failures) == 1
 
 
+def test_bytes_that_are_no_text_disable_an_interceptor_for_no_client(report: Any) -> None:
+    works = Works(report)
+    for _ in range(10):
+        works.fails(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"))
+        works.fails(UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"))
+    assert works.asked == 20
+    assert works.guard.failures == {"on_send": 20}
+    assert not works.guard.is_disabled
+
+
 def test_an_interceptor_is_disabled_for_a_pause_after_consecutive_failures(report: Any) -> None:
     works = Works(report)
     for _ in range(3):

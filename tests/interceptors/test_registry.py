@@ -25,9 +25,16 @@ def test_an_interceptor_is_found_by_its_module_and_class() -> None:
 
 def test_an_unknown_interceptor_type_is_rejected_with_a_list_of_the_built_in_ones() -> None:
     with pytest.raises(
-        ValueError, match="unknown interceptor 'mask': set its type to module:Class, or to one of add_header"
+        ValueError, match="unknown interceptor 'nope': set its type to module:Class, or to one of add_header"
     ):
-        INTERCEPTORS.find("mask")
+        INTERCEPTORS.find("nope")
+
+
+def test_a_misspelt_interceptor_or_class_is_rejected_with_what_may_be_meant() -> None:
+    with pytest.raises(ValueError, match=r"unknown interceptor 'mask_feilds': did you mean mask_fields\? set its type"):
+        INTERCEPTORS.find("mask_feilds")
+    with pytest.raises(ValueError, match=r"the module has no such class, did you mean ProducerInterceptor\?$"):
+        INTERCEPTORS.find("kafka_sidecar.interceptors.contract:ProducerIntercepter")
 
 
 def test_a_policy_class_is_rejected_as_an_interceptor() -> None:

@@ -13,10 +13,11 @@ from mutants.audit import MUTANTS as OF_AUDIT
 from mutants.copies import Copy, Mutant
 from mutants.large_message_stages import MUTANTS as OF_STAGES
 from mutants.large_messages import MUTANTS as OF_LIBRARY
+from mutants.pipeline import MUTANTS as OF_PIPELINE
 from mutants.who_may import MUTANTS as OF_WHO_MAY
 
 COPIES = 2  # at once
-MUTANTS = OF_LIBRARY + OF_STAGES + OF_WHO_MAY + OF_AUDIT
+MUTANTS = OF_LIBRARY + OF_STAGES + OF_WHO_MAY + OF_AUDIT + OF_PIPELINE
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ MUTANTS = (
     Mutant(
         f"{RULES}/sessions.py",
         "a fetch session is known under any rules",
-        "opened.fetch == (session_id, _terms(self._rules, client))",
+        "opened.fetch == (session_id, _terms(self._rules, client, is_replica))",
         "opened.fetch is not None and opened.fetch[0] == session_id",
         (
             f"{SESSIONS}::test_a_session_ends_with_a_reload_and_its_topics_are_checked_again",
@@ -32,7 +32,7 @@ MUTANTS = (
     Mutant(
         f"{RULES}/sessions.py",
         "a fetch session of another connection is gone on with",
-        "not self._stage.knows(client, session_id))",
+        "not self._stage.knows(client, session_id, replica))",
         "False)",
         (f"{SESSIONS}::test_a_session_of_another_connection_is_not_found_whoever_asks",),
     ),

@@ -15,12 +15,14 @@ from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
 from kafka_sidecar.proxy.features.schema_registries.registries import families_of
+from kafka_sidecar.proxy.features.topic_configs.changes import Changes
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.watchdog import Watchdog
 from kafka_sidecar.proxy.security.sasl.client_logins import family_of_reloads
 from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
+from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS, Metrics
@@ -52,6 +54,7 @@ def all_metrics(*own: Metric) -> Metrics:
         threads.families,
         rate.families,
         lambda: families_of([_schema_registry(count(501))]),
+        _refusals().families,
         lambda: TopicConfigs.families(_topic_configs()),
         lambda: of_audit(_audit()),
         lambda: AccessAudit.families(_access()),
@@ -138,11 +141,16 @@ def _schema_registry(number: count[int]) -> Any:
     return SimpleNamespace(settings=settings, stats=stats, cached=(next(number), next(number)), held_back=next(number))
 
 
+def _refusals() -> Refusals:
+    refusals = Refusals()
+    refusals.counts["token"] = 44
+    return refusals
+
+
 def _topic_configs() -> Any:
-    policy = "record.validation.policy"
-    return SimpleNamespace(
-        entries=(1, 2), trouble="no broker answers", lost=None, unreadable=41, own=(policy,), changes={policy: 42}
-    )
+    changes = Changes(["record.validation.policy"], lambda: 0.0)
+    changes.stored["record.validation.policy"], changes.refused["invalid"] = 42, 43
+    return SimpleNamespace(entries=(1, 2), trouble="no broker answers", lost=None, unreadable=41, changes=changes)
 
 
 def _audit() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
@@ -17,6 +18,8 @@ from support.client import FakeClient
 from support.driven import Driven, driven
 
 TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED = 29, 30, 31, 53
+DENIED = {TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED}
+EXPLAINED = re.compile(r"(.*) \(kafka-sidecar explain ([0-9a-f]{6}-[0-9a-f]{10})\)", re.DOTALL)
 IDS = {"open": b"o" * 16, "closed": b"c" * 16}
 RULES = [AclRule(principals=["User:alice"], topics=["open"], groups=["open"], transactional_ids=["open"])]
 
@@ -75,4 +78,24 @@ def codes_in(value: Any) -> set[int]:
     if not is_dataclass(value):
         return set()
     own = {int(getattr(value, name, 0)) for name in ("error_code", "partition_error_code")} - {0}
+    if own & DENIED and hasattr(value, "error_message"):
+        without_id(value.error_message)
     return own | {code for field in fields(value) for code in codes_in(getattr(value, field.name))}
+
+
+def without_id(message: str) -> str:
+    """The message of a denial, which ends with what an operator calls."""
+    found = EXPLAINED.fullmatch(message)
+    assert found is not None, message
+    return found[1]
+
+
+def ids_in(value: Any) -> set[str]:
+    """The ids of denials in the messages of a response."""
+    if isinstance(value, tuple):
+        return {found for one in value for found in ids_in(one)}
+    if not is_dataclass(value):
+        return set()
+    found = EXPLAINED.fullmatch(getattr(value, "error_message", None) or "")
+    own = {found[2]} if found is not None else set()
+    return own | {one for field in fields(value) for one in ids_in(getattr(value, field.name))}

@@ -15,6 +15,19 @@ env: # over the file, so that probes and clients find the sidecar whatever an ex
     value: {{ $config.listen | quote }}
   - name: KAFKA_SIDECAR__ADMIN__LISTEN
     value: {{ $config.admin.listen | quote }}
+  {{- /* So that `kubectl exec ... kafka-sidecar explain` needs no options. */}}
+  {{- if .Values.admin.tokenSecretName }}
+  - name: KAFKA_SIDECAR__ADMIN__TOKEN_FILE
+    value: /etc/kafka-sidecar-admin/token
+  {{- end }}
+  {{- if .Values.tls.admin.secretName }}
+  - name: KAFKA_SIDECAR_ADMIN
+    value: https://127.0.0.1:{{ $ports.admin }}
+  {{- with .Values.tls.admin.ca }}
+  - name: KAFKA_SIDECAR_ADMIN_CA
+    value: /etc/kafka-sidecar-tls/admin/{{ . }}
+  {{- end }}
+  {{- end }}
   {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

@@ -55,8 +55,8 @@ class Sight(Protocol):
         """Of a list of all: what it may not see is omitted, and that is no denial."""
         ...
 
-    def asked(self, need: Need) -> bool:
-        """The same of what the client has asked for: it gets an error for it."""
+    def deny(self, need: Need) -> Rejection | None:
+        """Why not, if so, of what the client has asked for: it gets an error for it, or only a part."""
         ...
 
 

@@ -34,7 +34,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_topic,
     on_transaction,
 )
-from kafka_sidecar.proxy.features.authorization.denials import Denials, Denied
+from kafka_sidecar.proxy.features.authorization.denials import MAX_NAMED, Denials, Denied, explained
 from kafka_sidecar.proxy.relay.exchange import Client
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
@@ -60,7 +60,10 @@ class Rules:
                 return UNKNOWN_ID if need.name != NO_ID else None
             need = need._replace(name=name)
         why = self.explain(key, need, principal)
-        return Denied(ERRORS[need.resource], why, need) if why is not None else None
+        return self._denied(key, need, principal, why) if why is not None else None
+
+    def _denied(self, key: int, need: Need, principal: str | None, why: str) -> Denied:
+        return Denied(ERRORS[need.resource], why, need, self.denials.id_of(key, need, principal))
 
     def allow_all(self, key: int, needs: Sequence[Need], client: Client) -> bool:
         """Whether a client is allowed all of this."""
@@ -133,7 +136,7 @@ class CheckRun(MessageRun):
         message = self._request = (yield from request.read(api.request)) if api.request is not None else None
         if (why := (yield from offload(partial(self._refusal, message), request.elements))) is not None:
             rules.denials.record(self._key, [why], self._client)
-            return api.refusal(message, why)
+            return api.refusal(message, explained(why))
         self._shown = api.shown
         if watches:
             rules.allowed(self._key, api.needs(message), self._client)
@@ -181,7 +184,11 @@ class CheckRun(MessageRun):
             why = Rejection(elements.error_of_others, "another topic of the request is denied")
             denied += [(one, why) for some in kept.values() for one in some]
             kept = dict.fromkeys(kept, ())
-        return Decided(kept, tuple(elements.reject(one, why) for one, why in denied), by_rules)
+        results = (
+            elements.reject(one, explained(why) if number < MAX_NAMED else why)
+            for number, (one, why) in enumerate(denied)
+        )
+        return Decided(kept, tuple(results), by_rules)
 
     def _visible(self, results: Iterable[Struct], sight: _Sight) -> Iterable[Struct]:
         if (shown := self._shown) is None:
@@ -202,10 +209,10 @@ class _Sight:
     def __call__(self, need: Need) -> bool:
         return self.rules.allows(self.key, need, self.principal)
 
-    def asked(self, need: Need) -> bool:
+    def deny(self, need: Need) -> Rejection | None:
         if (why := self.rules.check(self.key, need, self.principal)) is not None:
             self.denied.append(why)
-        return why is None
+        return why
 
 
 def _topic_ids(elements: Elements, message: Any) -> list[bytes]:
@@ -250,7 +257,7 @@ class CheckProduceRun(StageRun):
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> PartitionRejection | None:
         need = on_topic(Operation.WRITE, topic_id if topic is None else topic)
         denial = self._transaction or self._check(need)
-        return PartitionRejection(denial.error_code, denial.message) if denial is not None else None
+        return PartitionRejection(denial.error_code, explained(denial).message) if denial is not None else None
 
     def _check(self, need: Need) -> Rejection | None:
         if (denial := self._rules.check(ApiKey.PRODUCE, need, self._client.principal)) is not None:

@@ -9,8 +9,10 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice
-from secrets import token_hex
+from hashlib import blake2b
+from itertools import islice
+from operator import attrgetter
+from secrets import token_bytes, token_hex
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 MAX_RECENT = 1000  # denials that are stored
 MAX_NAMED = 20  # of one request that are stored and written; all are counted
 MAX_NAME_BYTES = 249  # of what clients choose
+_OF = attrgetter("need.operation", "need.resource")
 LOG_INTERVAL_S = 10.0  # for one principal, operation and resource
 
 
@@ -34,6 +37,14 @@ class Denied(Rejection):
     """A rejection by a rule; the need has a name, no id."""
 
     need: Need
+    id: str  # for the operator
+
+
+def explained(why: Rejection, text: str | None = None) -> Rejection:
+    """For the client: the message, or another one, says how an operator finds out more."""
+    message = why.message if text is None else text
+    hint = f" (kafka-sidecar explain {why.id})" if isinstance(why, Denied) else ""
+    return Rejection(why.error_code, message + hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +82,28 @@ class Denials:
         self, counts: Counter[tuple[str, str, str]], clock: Callable[[], float], site: Decides | None = None
     ) -> None:
         self.prefix = token_hex(3)
+        self._key = token_bytes(16)
         self._site = site
         self._counts = counts  # by API, operation and type of resource
         self._clock = clock
-        self._numbers = count(1)
         self._recent = Bounded[tuple[str, ...], Denial](MAX_RECENT)
         self._lines = LogLimiter(LOG_INTERVAL_S, clock)
+
+    def id_of(self, key: int, need: Need, principal: str | None) -> str:
+        """The id of a denial, the same whenever it happens. Called in any thread."""
+        kind = "\0".join((APIS[key].name, *_kind(need, principal)))
+        return f"{self.prefix}-{blake2b(kind.encode(errors='surrogatepass'), digest_size=5, key=self._key).hexdigest()}"
 
     def record(self, key: int, rejected: Sequence[Rejection], client: Client) -> None:
         """Rejected parts of a request of an API; those that no rule has rejected are none of ours."""
         denied = [one for one in rejected if isinstance(one, Denied)]
-        for one in denied:
-            self._counts[APIS[key].name, str(one.need.operation), str(one.need.resource)] += 1
+        for (operation, resource), times in Counter(map(_OF, denied)).items():  # there may be very many
+            self._counts[APIS[key].name, str(operation), str(resource)] += times
         for one in denied[:MAX_NAMED]:
             self._store(APIS[key].name, one, client)
         if len(denied) > MAX_NAMED:
             self._lines.hold(len(denied) - MAX_NAMED)
-        if denied and self._site is not None:
+        if denied and self._site is not None and self._site.decided.is_used:
             self._site.decided.report(key, [_what(one.need) for one in denied], False, client)
 
     @property
@@ -101,15 +117,15 @@ class Denials:
             self._site.decided.report(key, [_what(one) for one in needs], True, client)
 
     def _store(self, api: str, one: Denied, client: Client) -> None:
-        who, name, now = _cut(client.principal or ANONYMOUS), _cut(str(one.need.name)), self._clock()
-        kind = (who, str(one.need.operation), str(one.need.resource), name)
+        kind, now = _kind(one.need, client.principal), self._clock()
+        who, operation, resource, name = kind
         known = self._recent.pop((*kind, api))
         denial = Denial(
-            f"{self.prefix}-{next(self._numbers):x}", api, kind[1], kind[2], name, who, _cut(one.message), now, now, 1,
+            one.id, api, operation, resource, name, who, _cut(one.message), now, now, 1,
             client.number, client.host, _cut_or_none(client.client_id), _cut_or_none(client.client_software),
         )  # fmt: skip
         if known is not None:
-            denial = replace(denial, id=known.id, since=known.since, times=known.times + 1)
+            denial = replace(denial, since=known.since, times=known.times + 1)
         self._recent[*kind, api] = denial
         if (suppressed := self._lines.due(("denied", *kind))) is not None:
             _log(denial, suppressed)
@@ -121,6 +137,10 @@ class Denials:
     def newest(self, number: int = MAX_RECENT) -> Iterable[Denial]:
         """The last ones, newest first."""
         return islice(reversed(self._recent.values()), number)
+
+
+def _kind(need: Need, principal: str | None) -> tuple[str, str, str, str]:
+    return _cut(principal or ANONYMOUS), str(need.operation), str(need.resource), _cut(str(need.name))
 
 
 def _what(need: Need) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.messages import (
     alter_share_group_offsets,
@@ -51,6 +51,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     shown_if,
 )
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun
+from kafka_sidecar.proxy.features.authorization.denials import explained
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
 from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
@@ -329,9 +330,7 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
 }
 
 
-HIDDEN = Rejection(
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the group has topics that the client is not authorized to describe"
-)
+HIDDEN = "the group has topics that the client is not authorized to describe"
 
 
 def _reject_group_with_message(result: Callable[..., Struct], group: str, why: Rejection) -> Struct:
@@ -349,9 +348,9 @@ def _shown_group(
     result: type[Struct], topics_of: Callable[[Any], Iterable[str]], group: Any, request: Any, allows: Sight
 ) -> Any:
     """Kafka hides a group for one topic that the client may not describe."""
-    if all(allows.asked(on_topic(Operation.DESCRIBE, name)) for name in sorted(set(topics_of(group)))):
-        return group
-    return _reject_group_with_message(result, group.group_id, HIDDEN)
+    denied = (allows.deny(on_topic(Operation.DESCRIBE, name)) for name in sorted(set(topics_of(group))))
+    why = next((one for one in denied if one is not None), None)
+    return group if why is None else _reject_group_with_message(result, group.group_id, explained(why, HIDDEN))
 
 
 def _with_shown_offsets(
@@ -364,7 +363,7 @@ def _with_shown_offsets(
         one.topic_name for asked in request.groups if asked.group_id == group.group_id for one in asked.topics or ()
     }
     topics = (
-        one if allows.asked(need) else _without_offsets(one)
+        one if (why := allows.deny(need)) is None else _without_offsets(one, explained(why, HIDDEN))
         for one in group.topics
         for need in [on_topic(Operation.DESCRIBE, one.topic_name)]
         if one.topic_name in named or allows(need)
@@ -373,11 +372,11 @@ def _with_shown_offsets(
 
 
 def _without_offsets(
-    topic: describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic,
+    topic: describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic, why: Rejection
 ) -> describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic:
     partitions = (
         describe_share_group_offsets.DescribeShareGroupOffsetsResponsePartition(
-            partition_index=one.partition_index, error_code=HIDDEN.error_code, error_message=HIDDEN.message
+            partition_index=one.partition_index, error_code=why.error_code, error_message=why.message
         )
         for one in topic.partitions
     )
@@ -489,5 +488,5 @@ class CheckStreamsRun(CheckRun):
         for name, why in denied.items():
             if name not in (existing or {}):
                 self._rules.denials.record(self._key, [why], self._client)
-                return self._api.refusal(asked, why)
+                return self._api.refusal(asked, explained(why))
         return None

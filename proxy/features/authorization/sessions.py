@@ -25,10 +25,12 @@ from kafka_sidecar.codec.messages.share_fetch import ShareFetchableTopicResponse
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.fetch_requests import OLDEST
 from kafka_sidecar.proxy.exchanges.limits import offload
-from kafka_sidecar.proxy.exchanges.messages import OpenMessage, resolve
+from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, Rules
+from kafka_sidecar.proxy.features.authorization.denials import explained
+from kafka_sidecar.proxy.features.authorization.topic_apis import is_replica
 from kafka_sidecar.proxy.relay.exchange import Client
 
 MAX_SHARE_SESSIONS = 4  # of one connection that are remembered; Kafka's clients have one
@@ -42,6 +44,7 @@ class Terms:
 
     rules: object
     principal: str | None
+    is_replica: bool = False  # which needs another right
 
 
 @dataclass(slots=True)
@@ -59,8 +62,8 @@ def _opened(client: Client) -> Opened:
     return opened
 
 
-def _terms(rules: Rules, client: Client) -> Terms:
-    return Terms(rules.generation, client.principal)
+def _terms(rules: Rules, client: Client, is_replica: bool = False) -> Terms:
+    return Terms(rules.generation, client.principal, is_replica)
 
 
 class CheckFetch(Check):
@@ -72,6 +75,8 @@ class CheckFetch(Check):
         True holds for all that begin alike, as long as principal and rules stay.
         """
         epoch = seen.session_epoch
+        if seen.may_be_replica:
+            return False
         if epoch != NO_SESSION and not (self.knows(client, seen.session_id) if epoch else self._gets_none(client)):
             return False
         return self.allows(client, seen)
@@ -79,10 +84,10 @@ class CheckFetch(Check):
     def start(self, client: Client, version: int) -> CheckFetchRun:
         return CheckFetchRun(self, self._rules, self._key, self._api, client, version)
 
-    def knows(self, client: Client, session_id: int) -> bool:
+    def knows(self, client: Client, session_id: int, is_replica: bool = False) -> bool:
         """Whether a session was begun here, by this principal under these rules."""
         opened = client.opened
-        return isinstance(opened, Opened) and opened.fetch == (session_id, _terms(self._rules, client))
+        return isinstance(opened, Opened) and opened.fetch == (session_id, _terms(self._rules, client, is_replica))
 
     def _gets_none(self, client: Client) -> bool:
         """Whether the broker has begun no session when it was asked for one: it keeps 1,000, and has to be asked again
@@ -113,16 +118,17 @@ class CheckFetchRun(CheckRun):
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         frame = yield from request.frame()
-        client, terms = self._client, _terms(self._rules, self._client)
+        client, replica = self._client, False
         seen = glance_fetch(frame, 0, len(frame), self._version) if self._version >= OLDEST else None
-        if seen is not None and self._stage.allows(client, seen):
+        if seen is not None and not seen.may_be_replica and self._stage.allows(client, seen):
             answer, session_id, epoch = None, seen.session_id, seen.session_epoch
         else:
             answer = yield from super().request(request)
             session_id, epoch = self._request.session_id, self._request.session_epoch
+            replica = is_replica(self._request)
         is_denied = answer is not None or bool(self._results)
         # With a denied topic it would not be the session that the client knows, which gets an error once.
-        if epoch > 0 and (is_denied or not session_id or not self._stage.knows(client, session_id)):
+        if epoch > 0 and (is_denied or not session_id or not self._stage.knows(client, session_id, replica)):
             self._results = ()
             _opened(client).fetch = None
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -130,7 +136,7 @@ class CheckFetchRun(CheckRun):
             asked = yield from request.read(FetchRequest)
             request.replace(replace_fields(asked, session_epoch=NO_SESSION))
         elif epoch == BEGINS and not is_denied:
-            self._begins = terms
+            self._begins = _terms(self._rules, client, replica)
         return answer
 
     def response(self, response: OpenMessage) -> Steps[None]:
@@ -142,6 +148,11 @@ class CheckFetchRun(CheckRun):
         if len(frame) >= body_at + _FETCHED.size:
             _, error_code, session_id = _FETCHED.unpack_from(frame, body_at)
             _opened(self._client).fetch = (session_id, self._begins) if error_code == ErrorCode.NONE else None
+
+
+def _key(group: str | None, member: str | None) -> bytes:
+    """That of a share session, whatever bytes the client names."""
+    return f"{group}\0{member}".encode("utf-8", "surrogateescape")
 
 
 class CheckShared(Check):
@@ -170,7 +181,7 @@ class CheckSharedRun(CheckRun):
         asked, terms = self._request, _terms(self._rules, self._client)
         if answer is not None and not asked.topics:
             return answer  # of the group
-        self._session = blake2b(f"{asked.group_id}\0{asked.member_id}".encode(), digest_size=16).digest()
+        self._session = blake2b(_key(asked.group_id, asked.member_id), digest_size=16).digest()
         if asked.share_session_epoch == BEGINS:
             self._begins = terms
         elif not self._knows(asked.share_session_epoch, terms):
@@ -195,7 +206,9 @@ class CheckSharedRun(CheckRun):
                 opened.share = (*others, (self._session, self._begins))[-MAX_SHARE_SESSIONS:]
             ids = yield from offload(partial(self._unknown_ids, answered.responses), response.elements)
             yield from resolve(ids, self._rules.name_of)
-            shown = yield from offload(partial(self._shown_topics, answered.responses), response.elements)
+            denied: list[Rejection] = []
+            shown = yield from offload(partial(self._shown_topics, answered.responses, denied), response.elements)
+            self._rules.denials.record(self._key, denied, self._client)
             if shown is not None:
                 response.replace(replace_fields(answered, responses=shown))
         if self._results:
@@ -205,18 +218,20 @@ class CheckSharedRun(CheckRun):
         return [topic.topic_id for topic in topics if self._rules.name_of(topic.topic_id) is None]
 
     def _shown_topics(
-        self, topics: tuple[ShareFetchableTopicResponse, ...]
+        self, topics: tuple[ShareFetchableTopicResponse, ...], denied: list[Rejection]
     ) -> tuple[ShareFetchableTopicResponse, ...] | None:
         """What the client gets in place of these; None: the same."""
-        shown = tuple(self._shown_topic(topic) for topic in topics)
+        shown = tuple(self._shown_topic(topic, denied) for topic in topics)
         return None if all(one is other for one, other in zip(shown, topics, strict=True)) else shown
 
-    def _shown_topic(self, topic: ShareFetchableTopicResponse) -> ShareFetchableTopicResponse:
+    def _shown_topic(self, topic: ShareFetchableTopicResponse, denied: list[Rejection]) -> ShareFetchableTopicResponse:
         """Another client can have added topics to the session, under its rights."""
         why = self._rules.check(self._key, on_topic(Operation.READ, topic.topic_id), self._client.principal)
         if why is None:
             return topic
-        hidden = {"records": b"", "acquired_records": (), "error_code": why.error_code, "error_message": why.message}
+        denied.append(why)
+        message = explained(why).message
+        hidden = {"records": b"", "acquired_records": (), "error_code": why.error_code, "error_message": message}
         partitions = (
             replace_fields(one, **hidden) if one.records or one.acquired_records else one for one in topic.partitions
         )

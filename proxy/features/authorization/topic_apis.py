@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.message import Struct
 from kafka_sidecar.codec.messages import (
     alter_configs,
@@ -91,14 +91,24 @@ def _reject_creation(of: create_topics.CreatableTopic, why: Rejection) -> Struct
     )
 
 
+def is_replica(request: fetch.FetchRequest) -> bool:
+    """Whether a broker takes a Fetch for one of a follower."""
+    return max(request.replica_id, request.replica_state.replica_id) >= 0
+
+
 def _fetched(of: fetch.FetchTopic, request: Any) -> Need:
+    if is_replica(request):
+        return on_cluster(Operation.CLUSTER_ACTION)
     return on_topic(Operation.READ, of.topic or of.topic_id)
 
 
 def _reject_fetch(of: fetch.FetchTopic, why: Rejection) -> Struct:
+    error = why.error_code
+    if error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # a broker has errors of topics alone, for replicas too
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partitions = (
         fetch.PartitionData(
-            partition_index=one.partition, error_code=why.error_code, high_watermark=-1, log_start_offset=-1,
+            partition_index=one.partition, error_code=error, high_watermark=-1, log_start_offset=-1,
             aborted_transactions=(), records=b"",
         )
         for one in of.partitions

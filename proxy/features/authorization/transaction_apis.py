@@ -100,7 +100,7 @@ def _reject_state(transactional_id: str, why: Rejection) -> Struct:
 def _with_shown_topics(
     state: describe_transactions.TransactionState, request: Any, allows: Sight
 ) -> describe_transactions.TransactionState:
-    topics = tuple(one for one in state.topics if allows(on_topic(Operation.DESCRIBE, one.topic)))
+    topics = tuple(one for one in state.topics if allows.deny(on_topic(Operation.DESCRIBE, one.topic)) is None)
     return replace_fields(state, topics=topics)
 
 

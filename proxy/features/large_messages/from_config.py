@@ -12,6 +12,7 @@ from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
+from kafka_sidecar.proxy.features.large_messages.object_store import check_store
 
 MAX_CACHED_TOPICS = 10_000  # clients choose the names
 
@@ -54,7 +55,13 @@ def topics(config: Config) -> Topics:
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
-    """What is wrong with serializers and deserializers."""
+    """What is wrong with serializers, deserializers and the object store."""
+    section = config.large_messages
+    if section.object_store is not None:
+        try:
+            check_store(section.object_store, section.object_store_options)
+        except ValueError as error:
+            yield Mistake(("large_messages", "object_store"), str(error).removeprefix("large_messages.object_store: "))
     for index, one in enumerate(config.large_messages.topics):
         try:
             _settings(one)

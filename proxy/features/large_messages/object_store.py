@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject, PutObjects
@@ -28,6 +30,17 @@ def open_store(url: str, options: Mapping[str, str]) -> Any:
         if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
         raise ValueError(f"large_messages.object_store: {str(error).splitlines()[0]}") from error
+
+
+def check_store(url: str, options: Mapping[str, str]) -> None:
+    """Raises ValueError as `open_store`, without a connection; nor is a folder made."""
+    if not url.startswith("file://"):
+        open_store(url, options)
+        return
+    folder = Path(url.removeprefix("file://"))
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(f"large_messages.object_store: {folder} cannot be made or written to: see {existing}")
 
 
 class ObjectStore:

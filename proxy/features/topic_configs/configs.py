@@ -12,15 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.policies.contract import NO_POLICY, TopicPolicy
-from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
+from kafka_sidecar.proxy.features.topic_configs.changes import Changes
 from kafka_sidecar.proxy.features.topic_configs.entries import (
     RECORD_VALIDATION_POLICY,
     Change,
@@ -42,7 +41,6 @@ from kafka_sidecar.proxy.features.topic_configs.stages import (
     DeleteTopics,
     DescribeConfigs,
 )
-from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
@@ -68,7 +66,8 @@ class TopicConfigs(Feature):
         self.own = own_configs(check, schema_policy)
         self._schema_policy = schema_policy
         self.entries = Entries()
-        self.changes: Counter[str] = Counter()  # of clients, by config
+        self.changes = Changes(self.own, time.monotonic)
+        self.changed, self.refused = self.changes.note, self.changes.refuse
         self.unreadable = 0  # records that are no entries, or newer than this program
         self._store = store
         self._topic_ids = topic_ids
@@ -150,8 +149,7 @@ class TopicConfigs(Feature):
             {"unreadable": int(self.trouble is not None and self.lost is None), "lost": int(self.lost is not None)},
             "reason",
         )
-        changes = {name: self.changes[name] for name in self.own}
-        yield counter("topic_config_changes", "Changes of clients that were stored", changes, "config")
+        yield from self.changes.families()
         about = "Records of the topic that are no topic configs"
         yield counter("topic_configs_unreadable_records", about, self.unreadable)
 
@@ -163,9 +161,6 @@ class TopicConfigs(Feature):
                 **{key: AlterConfigs(api, self) for key, api in CONFIGS_APIS.items()},
             }
         )
-
-    def changed(self, client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        self.changes.update(note_changes(client, topic, before, after))
 
     def seen(self, topics: Iterable[tuple[bytes, str]]) -> None:
         """(id, name) of topics as the cluster has them now, from a Metadata response."""
@@ -277,28 +272,6 @@ class TopicConfigs(Feature):
             if self._unrestored and self._store.trouble is None:
                 await self._write_back()
             await asyncio.sleep(REFRESH_S)
-
-
-log = logging.getLogger(__name__)
-
-
-def note_changes(client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Write who has changed what; returns the names of the configs."""
-    changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
-    for name in changed:
-        log.info(
-            "topic config changed",
-            extra={
-                "topic": topic,
-                "config": name,
-                "before": before.get(name),
-                "after": after.get(name),
-                "principal": client.principal or ANONYMOUS,
-                "client_id": client.client_id,
-                "session": client.number,
-            },
-        )
-    return changed
 
 
 def feature(site: Site) -> Feature:

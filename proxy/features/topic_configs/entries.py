@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
@@ -282,6 +282,10 @@ class Keeper(Protocol):
 
     def changed(self, client: Client, topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """A client's change is stored: the topic's own configs before and after it."""
+        ...
+
+    def refused(self, client: Client, refused: Sequence[tuple[str, Rejection]]) -> None:
+        """Topics whose configs a request could not set, and why."""
         ...
 
     @property

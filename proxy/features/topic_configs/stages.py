@@ -98,7 +98,9 @@ class AlterConfigsRun(MessageRun):
         for resource in self._resources:
             rest.append(self._take_own(resource, times[api.identify(resource)] == 1))
             yield TURN
-        yield from self._validate(request, message, rest)
+        refused = [(topic, why) for (_, topic), why in self._rejections.items()]
+        refused += yield from self._validate(request, message, rest)
+        self._keeper.refused(self._client, refused)
         kept = tuple(resource for resource in rest if api.identify(resource) not in self._rejections)
         if self._rejections and not kept:
             results = tuple(api.reject(one, self._rejections[api.identify(one)]) for one in self._resources)
@@ -124,6 +126,8 @@ class AlterConfigsRun(MessageRun):
             for change in (change for change in agreed.values() if change.topic not in failures):
                 known = before[change.topic] if self._api.key != ApiKey.CREATE_TOPICS else {}
                 self._keeper.changed(self._client, change.topic, known, change.apply(known))
+            failed = [(topic, Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, why)) for topic, why in failures.items()]
+            self._keeper.refused(self._client, failed)
         for identity, change in agreed.items():
             results[identity] = [self._complete(result, change, failures) for result in results[identity]]
         response.replace(replace_fields(message, **{api.results: tuple(self._in_order(results))}))
@@ -150,12 +154,16 @@ class AlterConfigsRun(MessageRun):
             resource, configs=tuple(config for config in resource.configs if not api.is_own(own, config))
         )
 
-    def _validate(self, request: OpenMessage, message: Message, rest: Iterable[Any]) -> Steps[None]:
-        """Reject the changes that the broker would reject, and of the others those whose values are invalid."""
+    def _validate(
+        self, request: OpenMessage, message: Message, rest: Iterable[Any]
+    ) -> Steps[list[tuple[str, Rejection]]]:
+        """Reject the changes that the broker would reject, and of the others those whose values are invalid, which are
+        returned."""
         api, version = self._api, self._version
         new = {of for of, change in self._changes.items() if any(value is not None for value in change.values.values())}
+        refused: list[tuple[str, Rejection]] = []
         if not new:
-            return
+            return refused
         asked = tuple(resource for resource in rest if api.identify(resource) in new)
         question = replace_fields(message, **{api.resources: asked, "validate_only": True})
         encode = partial(encode_request, question, version, request.correlation_id, self._client.client_id)
@@ -163,16 +171,24 @@ class AlterConfigsRun(MessageRun):
         opened = yield from offload(partial(decode_response, api.response, answer, version), request.elements)
         results = {api.identify(result): result for result in getattr(opened.message, api.results)}
         for identity in new:
-            if (rejection := self._rejection_of(results.get(identity), self._changes[identity])) is not None:
+            change = self._changes[identity]
+            rejection = self._rejection_of_broker(results.get(identity))
+            if rejection is None and (rejection := self._rejection_of(change)) is not None:
+                refused.append((change.topic, rejection))
+            if rejection is not None:
                 self._rejections[identity] = rejection
                 del self._changes[identity]
             yield TURN
+        return refused
 
-    def _rejection_of(self, result: Any | None, change: Change) -> Rejection | None:
+    def _rejection_of_broker(self, result: Any | None) -> Rejection | None:
         if result is None:
             return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker has not answered for this topic")
         if result.error_code != ErrorCode.NONE:
             return Rejection(result.error_code, result.error_message or "")
+        return None
+
+    def _rejection_of(self, change: Change) -> Rejection | None:
         own = self._keeper.own
         checked = (own[name].reject(value) for name, value in change.values.items() if value is not None)
         return next((rejection for rejection in checked if rejection is not None), None)

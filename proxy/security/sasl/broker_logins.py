@@ -200,7 +200,8 @@ class BrokerLogins:
             self.failed(error, address)
             raise
         self.succeeded("success")
-        log.debug("logged in at a broker", extra={"address": address, "detail": self.credentials.mechanism})
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("logged in at a broker", extra={"address": address, "detail": self.credentials.mechanism})
         return lifetime_s
 
     def hand_over(self, login: BrokerLoginProtocol, lifetime_s: float, protocol: asyncio.Protocol) -> None:

@@ -212,6 +212,7 @@ class AdminProtocol(asyncio.Protocol):
         if self._transport is None:
             return
         headers = [("content-type", page.content_type), ("content-length", str(len(page.body)))]
+        self._server.admin.refusals.note(page.status, request.target.decode("ascii"), self.ip)
         if page is UNAUTHORIZED:
             headers.append(("www-authenticate", "Bearer"))
         out = self._http.send(h11.Response(status_code=page.status, headers=headers)) or b""

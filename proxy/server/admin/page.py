@@ -11,6 +11,7 @@ from typing import Protocol
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.server.admin.refusals import Refusals
 
 JSON = "application/json"
 RENDER_INTERVAL_S = 1.0  # between two renderings of /metrics, which take milliseconds of the event loop
@@ -25,6 +26,8 @@ class Page:
 
 class Pages(Protocol):
     """What the admin port serves."""
+
+    refusals: Refusals
 
     def page(self, target: str, host: str | None = None, asked_at: float = ...) -> Page | Awaitable[Page]:
         """The page of a request target, for a Host header. ``asked_at``: seconds of `time.monotonic`."""

@@ -21,6 +21,7 @@ from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe
 from kafka_sidecar.proxy.server.admin.log_levels import LevelError, LogLevels
 from kafka_sidecar.proxy.server.admin.page import FORBIDDEN, JSON, RENDER_INTERVAL_S, Page, is_host_allowed, json_page
 from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
+from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.admin.rejections import explain_rejection, list_rejections, why_unknown
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
@@ -36,6 +37,8 @@ class Admin:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.refusals = Refusals()
+        server.metrics.features.append(self.refusals.families)
         self._levels = LogLevels()
         self._rendered = Page(503, JSON, b"")
         self._rendered_at = float("-inf")

@@ -19,6 +19,7 @@ from kafka_sidecar.plugins.units import seconds
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.admin.log_levels import DEFAULT, DEFAULT_FOR, ROOT
 from kafka_sidecar.proxy.server.admin.page import FORBIDDEN, JSON, RENDER_INTERVAL_S, Page, is_host_allowed, json_page
+from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, Worker
 from kafka_sidecar.proxy.server.workers.totals import Totals
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
@@ -84,6 +85,7 @@ class WorkerPages:
     def __init__(self, supervisor: Supervisor, rate: LogRate) -> None:
         self._supervisor = supervisor
         self._rate = rate
+        self.refusals = Refusals()
         self._totals = Totals()
         self._rendered = Page(503, JSON, b"")
         self._rendered_at = float("-inf")
@@ -154,6 +156,7 @@ class WorkerPages:
     def _families(self) -> Iterator[Family]:
         yield from self._supervisor.families()
         yield from self._rate.families()
+        yield from self.refusals.families()
 
     async def _set_log_level(self, target: str) -> Page:
         page = await self._any(target)

@@ -67,7 +67,7 @@ def earliest(intercepted: Intercepted) -> Callable[[str], str]:
     def configured(group: str) -> str:
         change = ("--alter", "--add-config", "share.auto.offset.reset=earliest")
         args = ("--bootstrap-server", intercepted.cluster.direct, "--entity-type", "groups", "--entity-name", group)
-        intercepted.java[NEWEST].run("kafka.admin.ConfigCommand", *args, *change)
+        intercepted.java[NEWEST].run("org.apache.kafka.tools.ConfigCommand", *args, *change)
         return group
 
     return configured

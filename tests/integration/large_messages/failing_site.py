@@ -106,7 +106,7 @@ class Site:
     def of_group(self, group: str, name: str, value: str) -> None:
         """Configures it."""
         where = ("--bootstrap-server", self.cluster.direct, "--entity-type", "groups", "--entity-name", group)
-        self.java.run("kafka.admin.ConfigCommand", *where, "--alter", "--add-config", f"{name}={value}")
+        self.java.run("org.apache.kafka.tools.ConfigCommand", *where, "--alter", "--add-config", f"{name}={value}")
 
 
 @contextmanager

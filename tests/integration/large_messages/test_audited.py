@@ -93,7 +93,9 @@ def share(front: Front, host: ToolHost, topics: Sequence[str], count: int) -> No
     """A share group gets so many records of these topics."""
     group = "members"
     where = ("--bootstrap-server", front.cluster.direct, "--entity-type", "groups", "--entity-name", group)
-    host.run("kafka.admin.ConfigCommand", *where, "--alter", "--add-config", "share.auto.offset.reset=earliest")
+    host.run(
+        "org.apache.kafka.tools.ConfigCommand", *where, "--alter", "--add-config", "share.auto.offset.reset=earliest"
+    )
     found = 0
     deadline = time.monotonic() + LIMIT_S
     with ShareConsumer(

@@ -46,7 +46,7 @@ def test_a_share_group_gets_each_message_once_and_its_slices_are_gaps(
     group = f"{topic}-group"
     change = ("--alter", "--add-config", "share.auto.offset.reset=earliest")
     where = ("--bootstrap-server", large.cluster.direct, "--entity-type", "groups", "--entity-name", group)
-    java[NEWEST].run("kafka.admin.ConfigCommand", *where, *change)
+    java[NEWEST].run("org.apache.kafka.tools.ConfigCommand", *where, *change)
     found = list[bytes | None]()
     deadline = time.monotonic() + LIMIT_S
     with ShareConsumer({

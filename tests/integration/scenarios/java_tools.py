@@ -15,14 +15,14 @@ from harness.versions import as_numbers
 from integration.scenarios.target import Target, eventually
 
 TOOLS = "org.apache.kafka.tools"
-# Main classes that moved between the versions: name -> (before Kafka 4, from Kafka 4 on).
+# Main classes that moved between the versions: name -> (of the oldest clients, of the newest).
 MOVED = {
     "ConsoleProducer": ("kafka.tools.ConsoleProducer", f"{TOOLS}.ConsoleProducer"),
     "BrokerApiVersionsCommand": ("kafka.admin.BrokerApiVersionsCommand", f"{TOOLS}.BrokerApiVersionsCommand"),
     "AclCommand": ("kafka.admin.AclCommand", f"{TOOLS}.AclCommand"),
+    "ConfigCommand": ("kafka.admin.ConfigCommand", f"{TOOLS}.ConfigCommand"),
 }
 PLACES = {
-    "ConfigCommand": "kafka.admin",
     "ConsoleConsumer": f"{TOOLS}.consumer",
     "ConsoleShareConsumer": f"{TOOLS}.consumer",
     "ConsumerGroupCommand": f"{TOOLS}.consumer.group",

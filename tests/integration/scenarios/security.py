@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,10 @@ class Security:
             found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca)}
         if self.own is not None:
             both = self.own[0].with_suffix(".both")
-            both.write_text(self.own[1].read_text() + self.own[0].read_text())
+            if not both.exists():  # clients of other threads may read it
+                part = both.with_suffix(f".part{threading.get_ident()}")
+                part.write_text(self.own[1].read_text() + self.own[0].read_text())
+                part.replace(both)
             found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)}
         if (login := self.login) is not None:
             jaas = f'{MODULES[login.mechanism]} username="{login.user}" password="{login.password}";'

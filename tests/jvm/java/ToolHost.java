@@ -12,12 +12,13 @@ import java.io.PrintStream;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
-import org.apache.kafka.common.utils.Exit;
+import java.util.stream.Stream;
 
 /**
  * Runs main classes inside one JVM, several at a time, because starting a JVM for each of a thousand calls would take
@@ -94,8 +95,7 @@ public final class ToolHost {
         System.setErr(dispatching(ownErr, call -> call.err));
         BufferedReader calls = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         System.setIn(dispatchingIn());
-        Exit.setExitProcedure((code, message) -> exit(code));
-        Exit.setHaltProcedure((code, message) -> exit(code));
+        interceptExits();
         for (String line = calls.readLine(); line != null; line = calls.readLine()) {
             JsonNode request = JSON.readTree(line);
             Thread caller = new Thread(() -> answer(request), "call-" + request.get("id"));
@@ -103,6 +103,34 @@ public final class ToolHost {
             caller.start();
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    /** By its name, because Kafka 4.4 has moved the class. */
+    private static void interceptExits() {
+        Class<?> exits = Stream.of("org.apache.kafka.common.utils.internals.Exit", "org.apache.kafka.common.utils.Exit")
+                .flatMap(ToolHost::found)
+                .findFirst()
+                .orElseThrow();
+        try {
+            Class<?> procedure = Class.forName(exits.getName() + "$Procedure");
+            Object exiting = Proxy.newProxyInstance(
+                    procedure.getClassLoader(), new Class<?>[] {procedure}, (proxy, method, args) -> {
+                        exit((int) args[0]);
+                        return null;
+                    });
+            exits.getMethod("setExitProcedure", procedure).invoke(null, exiting);
+            exits.getMethod("setHaltProcedure", procedure).invoke(null, exiting);
+        } catch (ReflectiveOperationException error) {
+            throw new AssertionError(error);
+        }
+    }
+
+    private static Stream<Class<?>> found(String name) {
+        try {
+            return Stream.of(Class.forName(name));
+        } catch (ClassNotFoundException error) {
+            return Stream.empty();
+        }
     }
 
     private static void exit(int code) {

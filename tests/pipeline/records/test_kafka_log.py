@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster import Cluster
+from harness.versions import NEWEST
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -44,7 +45,7 @@ QUIET = Console(file=io.StringIO())
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start("4.3.1", overrides=SASL) as cluster:
+    with Cluster.start(NEWEST, overrides=SASL) as cluster:
         yield cluster
 
 

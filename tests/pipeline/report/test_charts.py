@@ -44,5 +44,17 @@ def test_all_points_are_within_the_picture() -> None:
     assert min(heights) > 0
 
 
+def test_an_axis_has_no_tick_above_what_can_be() -> None:
+    for values, room in (([100.0, 100.0], 0.5), ([100.0, 65.0], 1.75)):
+        scale = Scale("complete (%)", min(values) - room, 100, room)
+        texts = [
+            element.text
+            for element in ElementTree.fromstring(lines("a", scale, {"p": ([0, 60_000], values)})).iter("text")
+        ]
+        ticks = [float(one) for one in texts if one and one.replace(".", "").isdecimal() and float(one) > 60]
+        assert ticks
+        assert max(ticks) == 100
+
+
 def test_a_clock_is_utc() -> None:
     assert clock(1_767_225_600_000) == "2026-01-01 00:00:00"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from harness.sidecar import Sidecar
+from harness.sidecar import COMMAND, Sidecar
 
+from kafka_sidecar.pipeline.cli import app as pipeline
 from kafka_sidecar.proxy.cli import entry, run
 from kafka_sidecar.proxy.cli import main as all_commands
+from kafka_sidecar.proxy.cli.main import JOBS
 
 
 def has_signal(pid: int, mask: str, number: signal.Signals) -> bool:
@@ -64,3 +68,24 @@ def test_sigterm_during_the_imports_ends_it_with_success(tmp_path: Path) -> None
         assert (sidecar.stop(), sidecar.program.output()) == (0, "")
     finally:
         sidecar.program.kill()
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["pipeline", "re"], ["reconcile", "replay-policy", "report"]),
+        (["pipeline", ""], list(JOBS)),
+        (["run", "--log-level", ""], ["debug", "info", "warning", "error"]),
+    ],
+)
+def test_the_shell_completes_jobs_and_levels(words: list[str], offered: list[str]) -> None:
+    typed = {"COMP_WORDS": " ".join(["kafka-sidecar", *words]), "COMP_CWORD": str(len(words))}
+    environment = {**os.environ, **typed, "_KAFKA_SIDECAR_COMPLETE": "complete_bash"}
+    done = subprocess.run([COMMAND], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == offered
+
+
+def test_the_jobs_are_those_of_the_pipeline() -> None:
+    names = [one.name or (one.callback.__name__ if one.callback else "") for one in pipeline.registered_commands]
+    assert sorted(names) == sorted(JOBS)

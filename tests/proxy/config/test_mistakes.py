@@ -54,7 +54,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(command: tup
         "sidecar.yaml:1: bootstrap_servers: write host:port",
         "sidecar.yaml:2: listen: write host:port",
         "sidecar.yaml:3: foo: is not a setting; known here: admin",
-        "sidecar.yaml:5: policies.mine: unknown policy 'jso': set its type to module:Class",
+        "sidecar.yaml:5: policies.mine: unknown policy 'jso': did you mean json? set its t",
         "sidecar.yaml:8: policies.depth.max_depth: write a whole number",
         "sidecar.yaml:9: policies.depth.allow_nul: is not a setting; did you mean allow_null? the settings are part",
         "sidecar.yaml:14: topics (entry 2).percent: write 100 or less",

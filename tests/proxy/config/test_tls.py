@@ -91,7 +91,10 @@ def test_a_password_in_the_file_is_rejected_and_not_shown(tmp_path: Path, name: 
         ("clients: {tls: {certificate: @, client_certificates: required}}", ":2: clients.tls.ca: is missing: name"),
         ("brokers: {tls: {ca: a}}", ":2: brokers.tls: is set, but not used: set brokers.security_protocol"),
         ("ssl.truststore.location: a", ": brokers.tls: is set, but not used: set brokers.security_protocol"),
-        ("brokers: {security_protocol: SSL, tls: {protocols: TLSv1.1}}", ":2: brokers.tls.protocols (entry 1): write"),
+        (
+            "brokers: {security_protocol: SSL, tls: {protocols: TLSv1.1}}",
+            ":2: brokers.tls.protocols (entry 1): did you mean TLSv1.3? write",
+        ),
         ("brokers: {security_protocol: SSL, tls: {protocols: []}}", ":2: brokers.tls.protocols: write at least one"),
         ("security.protocol: SSL\nssl.keystore.type: JKS", ": brokers.tls: ssl.keystore.type: JKS cannot be read; con"),
         ("security.protocol: SSL\nssl.truststore.location: missing", ":3: brokers.tls.ca: {0}/missing cannot be read"),

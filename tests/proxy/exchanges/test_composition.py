@@ -150,7 +150,7 @@ def test_what_a_stage_changes_in_a_fetch_stays_whatever_stages_follow(given_chan
 def test_what_a_stage_changes_in_a_share_fetch_stays_whatever_stages_follow(given_changes: Changes) -> None:
     seen: list[list[str]] = []
     runs = [AddsToShareFetch(one, seen) for one in given_changes]
-    records = AcquiredRecordsRun(runs, lambda topic_id: "orders", 1, 1 << 30)
+    records = AcquiredRecordsRun(runs, lambda topic_id: "orders", 1)
     exchange = Driven(MessageExchange([records], 1))
     frame = share_response(1, {"orders": [share_partition(batch("sent"), (0, 0))]})
     step = exchange.response(frame)

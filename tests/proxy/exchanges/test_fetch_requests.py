@@ -18,7 +18,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.glance import glance_fetch
 from kafka_sidecar.codec.messages.fetch import FetchRequest
 from kafka_sidecar.proxy.exchanges import fetch_requests
-from kafka_sidecar.proxy.exchanges.fetch_requests import limit_size, no_topics, read_start
+from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_FLEXIBLE, limit_size, read_start
 
 FEWER = settings(max_examples=settings().max_examples // 2)
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -71,7 +71,7 @@ def test_the_beginning_is_found_wherever_the_request_is(version: int, epoch: int
 def test_a_request_without_topics_has_none(version: int) -> None:
     frame = fetch_request(version, [], 5)
     start = read_start(version, frame, 0)
-    assert frame.startswith(no_topics(version), start.topics_at)
+    assert frame.startswith(b"\1" if version >= FIRST_FLEXIBLE else bytes(4), start.topics_at)
     epoch = 5 if version >= FIRST_WITH_SESSIONS else 1 << 20  # where there is none, the number before is another one
     assert start.continues_session is (version >= FIRST_WITH_SESSIONS)
     if version >= FIRST_WITH_SESSIONS:
@@ -132,10 +132,10 @@ def test_first_versions_are_those_of_the_declaration() -> None:
     assert declaration.versions is not None
     assert declaration.flexible is not None
     assert declaration.versions.low == fetch_requests.OLDEST
-    assert declaration.flexible.low == fetch_requests.FIRST_FLEXIBLE
+    assert declaration.flexible.low == FIRST_FLEXIBLE
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= fetch_requests.FIRST_FLEXIBLE])
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= FIRST_FLEXIBLE])
 def test_tagged_fields_of_the_header_are_skipped(version: int) -> None:
     frame = fetch_request(version, ["orders"], 3, isolation_level=1)
     at = 4 + 8 + 2 + len(b"app")

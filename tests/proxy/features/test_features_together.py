@@ -24,6 +24,7 @@ from support.share_fetches import partition, partitions_in, share_request, share
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.plugins.effects import Need, Work
+from kafka_sidecar.proxy.config.loading import ROOM_IN_FRAME
 from kafka_sidecar.proxy.exchanges.commits import Commits
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS
@@ -78,6 +79,23 @@ def test_a_share_group_gets_them_whole_as_well(interceptor: dict[str, Any]) -> N
     one = partitions_in(1, met(exchange, exchange.response(response)))["orders", 0]
     records = [record for found in batches(one.records) if not found.header.is_control for record in found.records()]
     assert [record.value for record in records] == [b"first", VALUE, b"last"]
+
+
+ANYTHING: Mapping[str, Any] = {"authorization": {"rules": [{"topics": ["*"], "groups": ["*"]}]}}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("settings", [ANYTHING, LARGE, {**ANYTHING, **LARGE}], ids=["rules", "large", "both"])
+@pytest.mark.parametrize("topic", ["orders", "free"])
+def test_whatever_looks_into_a_share_fetch_asks_for_no_more_than_may_be_buffered(
+    topic: str, settings: Mapping[str, Any], version: int
+) -> None:
+    asked = share_request(version, max_bytes=2**31 - 1)
+    features = started({"type": "latency", "topics": [topic]}, **settings)
+    exchange = begun(features, ApiKey.SHARE_FETCH, version, asked)
+    assert exchange is not None
+    limit = features.site.config.connections.max_frame - ROOM_IN_FRAME
+    assert met(exchange, exchange.request(asked)) == share_request(version, max_bytes=limit)
 
 
 def test_a_masked_field_is_not_shown_in_slices() -> None:
@@ -175,7 +193,7 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
         "PRODUCE": ["CheckProduce", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
         "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "ConsumeStage"],
-        "SHARE_FETCH": ["CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareStage"],
+        "SHARE_FETCH": ["CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareStage", "LimitedResponses"],
         "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "TXN_OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "OFFSET_FETCH": ["DescribedOffsets", "StoredOffsets"],

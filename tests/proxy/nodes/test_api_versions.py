@@ -10,11 +10,13 @@ from support.dialogue import Dialogue, request, response
 from support.oracle import frames_of
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.envelope import decode_response, encode_request, encode_response
+from kafka_sidecar.codec.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kafka_sidecar.proxy.relay.routes import HIDDEN, versions
 
 VERSIONS = range(5)
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 77)
-UNSUPPORTED_VERSION = 35
+UNSUPPORTED_VERSION, REBOOTSTRAP_REQUIRED = 35, 129
 
 
 def api(key: int, oldest: int, newest: int) -> dict[str, int]:
@@ -28,6 +30,14 @@ OFFERED = [api(key, 0, 99) for key in [*APIS, 95, 999, 32767]]
 def asked(version: int, correlation_id: int = 1) -> bytes:
     entity = oracle.request(18, version, client_software_name="kio", client_software_version="1")
     return oracle.request_frame(entity, correlation_id)
+
+
+def asked_of_a_node(correlation_id: int) -> bytes:
+    """In version 5, which kio does not know: with the cluster and the node that the client means (KIP-1242)."""
+    message = ApiVersionsRequest(
+        client_software_name="kio", client_software_version="1", cluster_id="the-cluster", node_id=7
+    )
+    return encode_request(message, 5, correlation_id, "app")
 
 
 def exchanged(version: int, *offered: dict[str, int], **values: Any) -> tuple[Any, Any]:
@@ -70,7 +80,6 @@ def test_produce_keeps_its_minimum_which_librdkafka_checks() -> None:
 
 
 HIDDEN_VERSIONS = {
-    ApiKey.API_VERSIONS: (0, 4),
     ApiKey.SASL_HANDSHAKE: (1, 1),
     ApiKey.SHARE_FETCH: (1, 2),
     ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
@@ -125,17 +134,17 @@ def test_a_broker_that_does_not_support_the_version_is_forwarded(version: int) -
     assert dialogue.to_client == sent
 
 
-@pytest.mark.parametrize("version", [5, 6, 100, 32767])
+@pytest.mark.parametrize("version", [6, 7, 100, 32767])
 def test_a_version_newer_than_relayed_gets_a_local_response_like_a_brokers(version: int) -> None:
     dialogue = Dialogue().client(request(18, version, 5, b"whatever the future has"))
     assert dialogue.to_broker == b""
     correlation_id, got = oracle.read_response(18, 0, dialogue.to_client)
     assert (correlation_id, got.error_code) == (5, UNSUPPORTED_VERSION)
-    assert ranges(got) == {18: (0, 4)}
+    assert ranges(got) == {18: (0, 5)}
 
 
 def test_a_local_response_is_sent_in_request_order() -> None:
-    dialogue = Dialogue().client(HEARTBEAT, request(18, 5, 5, b"x"), HEARTBEAT, request(18, 5, 6, b"x"))
+    dialogue = Dialogue().client(HEARTBEAT, request(18, 6, 5, b"x"), HEARTBEAT, request(18, 6, 6, b"x"))
     assert (dialogue.to_broker, dialogue.to_client) == (HEARTBEAT * 2, b"")
     dialogue.broker(response(77, bytes(50))[:20])
     assert dialogue.to_client == response(77, bytes(50))[:20]
@@ -157,8 +166,25 @@ def test_a_local_response_is_sent_after_an_earlier_rewritten_one() -> None:
 
 
 def test_a_client_that_falls_back_to_an_older_version_is_served() -> None:
-    dialogue = Dialogue().client(request(18, 5, 0, b"x"))
+    dialogue = Dialogue().client(request(18, 6, 0, b"x"))
     falls_back_to = max(newest for _, newest in ranges(oracle.read_response(18, 0, dialogue.to_client)[1]).values())
-    dialogue.client(asked(falls_back_to, 1))
-    assert dialogue.to_broker == asked(4, 1)
+    assert falls_back_to == 5
+    named = asked_of_a_node(correlation_id=1)
+    dialogue.client(named)
+    assert dialogue.to_broker == named
     assert dialogue.session.client_software == "kio 1"
+
+
+def test_what_a_client_believes_to_be_connected_to_reaches_the_broker_and_its_answer_the_client() -> None:
+    refused = encode_response(ApiVersionsResponse(error_code=REBOOTSTRAP_REQUIRED), 5, 1)
+    dialogue = Dialogue().client(asked_of_a_node(1)).broker(refused)
+    assert (dialogue.to_broker, dialogue.to_client) == (asked_of_a_node(1), refused)
+    answer = ApiVersionsResponse(api_keys=(ApiVersion(api_key=18, max_version=9), ApiVersion(api_key=999)))
+    dialogue = Dialogue().client(asked_of_a_node(1)).broker(encode_response(answer, 5, 1))
+    got = decode_response(ApiVersionsResponse, dialogue.to_client, 5).message
+    assert got.api_keys == (ApiVersion(api_key=18, max_version=5),)
+
+
+def test_an_older_broker_names_its_versions_to_a_client_that_names_a_node() -> None:
+    sent = oracle.response_frame(oracle.response(18, 0, error_code=UNSUPPORTED_VERSION, api_keys=[api(18, 0, 4)]), 1)
+    assert Dialogue().client(asked_of_a_node(1)).broker(sent).to_client == sent

@@ -13,7 +13,7 @@ from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.relay.routes import versions
 
 HEARTBEAT, OFFSETS = ApiKey.HEARTBEAT, ApiKey.LIST_OFFSETS
-TOO_NEW = request(ApiKey.API_VERSIONS, 5, 4, b"tags, names and a cluster id")
+TOO_NEW = request(ApiKey.API_VERSIONS, 6, 4, b"tags, names and a cluster id")
 RELAYED = [pair for key in APIS if versions(key) for pair in [(key, versions(key))]]
 
 

@@ -251,7 +251,7 @@ def test_a_response_that_is_buffered_may_have_exactly_the_maximum(size: int, cau
 
 
 def test_local_responses_are_queued_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    talk, unsupported = Dialogue(), request(ApiKey.API_VERSIONS, 5, 2)
+    talk, unsupported = Dialogue(), request(ApiKey.API_VERSIONS, 6, 2)
     monkeypatch.setattr(session, "MAX_QUEUED_LOCAL_BYTES", 2 * len(Dialogue().client(unsupported).to_client))
     talk.client(request(ApiKey.HEARTBEAT, 3, 1), unsupported, unsupported)
     assert talk.cause is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,26 @@ def test_plain_without_tls_is_doubtful_but_on_loopback(listen: str, doubts: int)
     sasl = {"mechanisms": ["PLAIN"], "users_file": Path(MISSING)}
     config = Config(bootstrap_servers=["kafka:9092"], listen=listen, clients={"sasl": sasl})  # type: ignore[arg-type]
     assert len(list(find_doubts(config))) == doubts
+
+
+@pytest.mark.parametrize("setting", ["audit.spool_file", "nodes.state_file"])
+def test_a_file_that_could_not_be_written_is_doubtful(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section, name = setting.split(".")
+
+    def doubts(path: Path) -> list[str]:
+        more: dict[str, Any] = {section: {name: path, **({"topic": "audited"} if section == "audit" else {})}}
+        return list(find_doubts(Config(bootstrap_servers=["kafka:9092"], **more)))
+
+    assert doubts(tmp_path / "new") == []
+    (missing,) = doubts(tmp_path / "missing" / "new")
+    assert missing.startswith(f"{setting}: the folder {tmp_path}/missing does not exist; ")
+    (folder,) = doubts(tmp_path)
+    assert "is a folder: name a file in it" in folder
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    (closed,) = doubts(tmp_path / "new")
+    assert f"the folder {tmp_path} cannot be written to" in closed
 
 
 def test_a_certificate_names_hosts_as_clients_compare_them() -> None:

@@ -54,6 +54,29 @@ def hanging() -> Iterator[str]:
         yield "{}:{}".format(*listener.getsockname())
 
 
+def test_a_cluster_that_does_not_answer_has_a_line_each_minute_and_for_each_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines = server_module._MetadataLines()
+    for at in range(0, 200, 5):
+        lines.failed("refused" if at < 100 else "unknown host", float(at))
+    found = [(one.levelname, vars(one)["detail"], vars(one)["duration_s"]) for one in caplog.records]
+    assert found == [
+        ("WARNING", "refused", 0), ("ERROR", "refused", 60), ("ERROR", "unknown host", 100),
+        ("ERROR", "unknown host", 160),
+    ]  # fmt: skip
+
+
+async def test_requests_of_the_sidecar_alone_count_what_fails_with_no_client(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = "{}:{}".format(*closed.getsockname())
+        async with serving(address, **QUICK) as server:
+            await until(lambda: sum(server.metrics.connect_failures.values()) >= 3)
+            assert not server.metrics.connections
+    assert sum(one.getMessage() == "metadata request failed" for one in caplog.records) == 1
+
+
 async def test_each_node_has_its_own_port_and_the_bootstrap_port_connects_to_a_live_one() -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as two:
         one.cluster = two.cluster = [one, two]

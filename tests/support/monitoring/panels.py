@@ -185,6 +185,8 @@ LIMIT_PANELS = Section("Limits", (
         about="Share of the limit."),
     lines("Denied to clients", "cps", (rate("denials_total", "api_key, operation, resource_type"),
         "{{api_key}}: {{operation}}, {{resource_type}}")),
+    lines("Requests that the admin port refused", "cps",
+        (rate("admin_requests_refused_total", "reason, instance"), "{{reason}}, {{instance}}")),
     lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),
 ))  # fmt: skip
 
@@ -217,6 +219,7 @@ CONFIGURATION = Section("Configuration", (
         (total("topic_configs_entries", "instance"), "topics, {{instance}}"),
         (total("topic_configs_trouble", "reason, instance"), "{{reason}}, {{instance}}"),
         (total("topic_config_changes_total", "config, instance"), "changes of {{config}}, {{instance}}"),
+        (total("topic_config_refusals_total", "reason, instance"), "refused: {{reason}}, {{instance}}"),
         (total("topic_configs_unreadable_records_total", "instance"), "unreadable records, {{instance}}")),
     Panel("Versions", "short", (Query(f"sum by (version, build, python) ({chosen('build_info')})"),),
         kind="table", width=24, about="A build other than `compiled` needs ten to thirty times the CPU."),

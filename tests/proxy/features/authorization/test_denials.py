@@ -33,7 +33,7 @@ def _no_limits_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def denied(name: str, operation: Operation = Operation.WRITE) -> Denied:
-    return Denied(29, "not allowed", Need(operation, Resource.TOPIC, name))
+    return Denied(29, "not allowed", Need(operation, Resource.TOPIC, name), f"id of {name[:20]}")
 
 
 def metadata(site: Site, version: int, topics: list[dict[str, Any]] | None, answered: tuple[str, ...] = ()) -> None:

@@ -85,3 +85,17 @@ def test_the_topics_of_a_transaction_leave_out_denied_ones() -> None:
     state = {"transactional_id": "open", "transaction_state": "Ongoing", "topics": topics}
     response = described(ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": ["open"]}, transaction_states=[state])
     assert [one.topic for one in response.transaction_states[0].topics] == ["open"]
+
+
+def test_topics_that_a_transaction_leaves_out_are_denials() -> None:
+    site, topics = Site(), [{"topic": name, "partitions": [1]} for name in ("open", "closed")]
+    exchange = site.exchange(ApiKey.DESCRIBE_TRANSACTIONS, 0)
+    asked = oracle.request(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["open"])
+    exchange.request(oracle.request_frame(asked, 5))
+    states = [{"transactional_id": "open", "topics": topics}]
+    exchange.response(
+        oracle.response_frame(oracle.response(ApiKey.DESCRIBE_TRANSACTIONS, 0, transaction_states=states), 5)
+    )
+    (denial,) = site.denials.newest()
+    assert (denial.api, denial.operation, denial.resource) == ("DescribeTransactions", "describe", "closed")
+    assert site.denied == {("DescribeTransactions", "describe", "topic"): 1}

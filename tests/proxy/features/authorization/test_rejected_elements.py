@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from support.authorization import (
     TRANSACTION_DENIED,
     Site,
     codes_in,
+    ids_in,
     pairs,
 )
 from support.driven import Driven
@@ -74,8 +76,10 @@ def of(exchange: Driven, key: ApiKey, version: int, **values: Any) -> Any:
 @pytest.mark.parametrize(("key", "version"), pairs(*REQUESTS))
 def test_the_denied_part_gets_an_error_and_the_rest_goes_on(key: ApiKey, version: int) -> None:
     array, part, others, code = REQUESTS[key]
-    exchange = Site().exchange(key, version)
+    site = Site()
+    exchange = site.exchange(key, version)
     forwarded = of(exchange, key, version, **others, **{array: [part("open"), part("closed")]})
+    (denial,) = site.denials.newest()
     alone = oracle.request_frame(oracle.request(key, version, **others, **{array: [part("open")]}), 5)
     assert forwarded == alone
     answered = exchange.response(oracle.response_frame(oracle.response(key, version), 5))
@@ -83,6 +87,17 @@ def test_the_denied_part_gets_an_error_and_the_rest_goes_on(key: ApiKey, version
     _, response = oracle.read_response(key, version, answered)
     assert len(getattr(response, CHECKED_APIS[key].results)) == 1
     assert codes_in(response) == {code}
+    assert ids_in(response) <= {denial.id}
+    assert bool(ids_in(response)) == has_messages(response)
+
+
+def has_messages(value: Any) -> bool:
+    """Whether a response has fields for the text of errors."""
+    if isinstance(value, tuple):
+        return any(map(has_messages, value))
+    return is_dataclass(value) and (
+        hasattr(value, "error_message") or any(has_messages(getattr(value, one.name)) for one in fields(value))
+    )
 
 
 def test_brokers_verification_of_transactions_needs_the_right_of_a_broker() -> None:

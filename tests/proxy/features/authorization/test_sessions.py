@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support import oracle
-from support.authorization import IDS, TOPIC_DENIED, Site
+from support.authorization import IDS, TOPIC_DENIED, Site, ids_in
 from support.client import FakeClient
 from support.dialogue import Dialogue
 from support.driven import Driven
@@ -17,6 +17,9 @@ from support.oracle import response_frame
 from support.produce_requests import batch
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.envelope import encode_request
+from kafka_sidecar.codec.message import replace_fields
+from kafka_sidecar.codec.messages.share_fetch import ShareFetchRequest
 from kafka_sidecar.proxy.exchanges.messages import UNKNOWN
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
@@ -37,10 +40,11 @@ def topics(version: int, names: Iterable[str], partitions: list[dict[str, Any]])
     return [{**key(name), "partitions": partitions} for name in names]
 
 
-def fetch(version: int, number: int, session: int, epoch: int, *names: str) -> bytes:
+def fetch(version: int, number: int, session: int, epoch: int, *names: str, replica: int = -1) -> bytes:
     entity = oracle.request(
         ApiKey.FETCH, version, session_id=session, session_epoch=epoch, max_bytes=1 << 20,
-        topics=topics(version, names, [{"partition": 0}]),
+        topics=topics(version, names, [{"partition": 0}]), replica_id=replica,
+        replica_state={"replica_id": replica, "replica_epoch": -1},
     )  # fmt: skip
     return oracle.request_frame(entity, number)
 
@@ -62,11 +66,11 @@ class Talk(Dialogue):
         self.number = 0
         self.session.principal = principal
 
-    def fetch(self, session: int, epoch: int, *names: str, begins: int = 0) -> tuple[bool, Any]:
+    def fetch(self, session: int, epoch: int, *names: str, begins: int = 0, replica: int = -1) -> tuple[bool, Any]:
         """Whether the request has reached the broker as it was, and the response."""
         self.to_broker = self.to_client = b""
         self.number += 1
-        asked = fetch(self.version, self.number, session, epoch, *names)
+        asked = fetch(self.version, self.number, session, epoch, *names, replica=replica)
         self.client(asked)
         while self.needs:
             self.meet()
@@ -223,6 +227,52 @@ def test_a_topic_whose_id_is_not_known_is_none_that_may_be_read(version: int) ->
     assert int(response.responses[0].partitions[0].error_code) == UNKNOWN_TOPIC_ID
 
 
+# What a broker takes for a follower's.
+EACH_FETCH = pytest.mark.parametrize("version", range(4, 19))
+FOLLOWER = {"principals": ["User:follower"], "cluster": True, "operations": ["cluster_action"]}
+WITH_FOLLOWER = {"default": "deny", "rules": [ALICE, {**ALICE, "principals": ["User:follower"]}, FOLLOWER]}
+
+
+def errors(answer: tuple[bool, Any]) -> tuple[bool, list[int]]:
+    """Whether the broker has seen the request as it was, and the errors of its partitions."""
+    is_same, response = answer
+    return is_same, [int(part.error_code) for topic in response.responses for part in topic.partitions]
+
+
+@EACH_FETCH
+@pytest.mark.parametrize("replica", [0, 1, 2**31 - 1])
+def test_a_replica_needs_cluster_action_and_no_right_to_read(version: int, replica: int) -> None:
+    features = with_rules(WITH_FOLLOWER)
+    alice, follower = Talk(features, version), Talk(features, version, "User:follower")
+    for _ in range(2):
+        assert errors(alice.fetch(0, -1, "open")) == (True, [0])  # the same beginning, which is remembered
+        assert errors(alice.fetch(0, -1, "open", replica=replica)) == (False, [TOPIC_DENIED])
+        assert errors(alice.fetch(0, -1, "open", "closed", replica=replica)) == (False, [TOPIC_DENIED] * 2)
+        assert errors(follower.fetch(0, -1, "closed", replica=replica)) == (True, [0])
+        assert errors(follower.fetch(0, -1, "closed")) == (False, [TOPIC_DENIED])
+    assert features.denials is not None
+    (denial,) = {one.message for one in features.denials.newest() if one.principal == "User:alice"}
+    assert denial == "User:alice is not authorized to cluster_action kafka-cluster (Fetch)"
+
+
+@with_sessions
+def test_a_session_of_a_consumer_is_no_replicas(version: int) -> None:
+    talk = Talk(with_rules(WITH_FOLLOWER), version)
+    talk.fetch(0, 0, "open", begins=9)
+    assert talk.fetch(9, 1)[0]
+    assert talk.fetch(9, 2)[0]
+    assert refused(talk.fetch(9, 3, replica=1))
+
+
+@with_sessions
+def test_a_session_of_a_replica_is_no_consumers(version: int) -> None:
+    talk = Talk(with_rules(WITH_FOLLOWER), version, "User:follower")
+    for then in (-1, 1):
+        assert talk.fetch(0, 0, "closed", begins=9, replica=1)[0]
+        assert talk.fetch(9, 1, replica=1)[0]
+        assert refused(talk.fetch(9, 2, replica=then)) is (then < 0)
+
+
 # Share sessions
 
 EACH_SHARE_FETCH = pytest.mark.parametrize("version", [1, 2])
@@ -336,10 +386,25 @@ def test_records_of_topics_that_others_have_added_to_a_share_session_are_not_sho
     )
     assert opened.records
     assert opened.acquired_records
+    (denial,) = site.denials.newest()
+    assert (denial.api, denial.resource, {denial.id}) == ("ShareFetch", "closed", ids_in(closed))
     for hidden, code in ((closed, TOPIC_DENIED), (unknown, UNKNOWN_TOPIC_ID)):
         assert int(hidden.error_code) == code
         assert not hidden.records
         assert not hidden.acquired_records
+
+
+@EACH_SHARE_FETCH
+def test_a_member_whose_id_is_no_text_has_a_session_as_any_other(version: int) -> None:
+    site = Site()
+    asked = ShareFetchRequest(group_id="open", member_id="\udcff\udc80", share_session_epoch=0)
+    exchange = site.exchange(ApiKey.SHARE_FETCH, version)
+    assert isinstance(exchange.request(encode_request(asked, version, 5, "app")), bytes)
+    exchange.response(acquired(version))
+    going_on = replace_fields(asked, share_session_epoch=1)
+    assert not not_found(site, ApiKey.SHARE_FETCH, version, encode_request(going_on, version, 5, "app"))
+    other = replace_fields(going_on, member_id="\udcfe\udc80")
+    assert not_found(site, ApiKey.SHARE_FETCH, version, encode_request(other, version, 5, "app"))
 
 
 @EACH_SHARE_FETCH

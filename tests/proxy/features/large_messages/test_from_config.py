@@ -132,6 +132,32 @@ def test_what_is_wrong_with_the_serializers_of_all_entries_is_found_at_once(tmp_
     assert "is not a subclass of" in found[1].text
 
 
+STORE = "bootstrap_servers: a:1\nlarge_messages:\n  topics: [{name: a, store: object}]\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ("object_store: 'gopher://x'", "gopher"),
+        ("object_store: 's3://bucket'\n  object_store_options: {nonsense: x}", "nonsense"),
+        ("object_store: 'file://{0}/file/objects'", "/file/objects cannot be made or written to: see "),
+        ("object_store: 's3://bucket'\n  object_store_options: {region: eu-west-1}", None),
+        ("object_store: 'file://{0}/new/objects'", None),
+        ("object_store: 'memory://'", None),
+    ],
+)
+def test_an_object_store_that_cannot_be_opened_is_a_mistake_and_nothing_is_made(
+    settings: str, problem: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "sidecar.yaml"
+    path.write_text(f"{STORE}  {settings.format(tmp_path) if '{0}' in settings else settings}\n")
+    found = list(of_features(load(path, {}, {})))
+    assert [one.location for one in found] == ([("large_messages", "object_store")] if problem else [])
+    assert all(problem in one.text for one in found if problem)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "sidecar.yaml"]
+
+
 def config_of(path: Path) -> None:
     LargeMessages(lambda topic_id: None, lambda name: NO_ID).load(load(path, {}, {}, of_features))()
 

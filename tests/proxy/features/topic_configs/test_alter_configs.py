@@ -17,7 +17,7 @@ from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.features.topic_configs import configs as configs_module
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
-from kafka_sidecar.proxy.features.topic_configs.entries import Change, StoreConfigs, own_configs
+from kafka_sidecar.proxy.features.topic_configs.entries import Change, StoreConfigs, invalid, own_configs
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import Reader
 from kafka_sidecar.proxy.relay.exchange import Respond
 
@@ -120,7 +120,53 @@ async def test_each_stored_change_leaves_a_line_that_says_who_and_what(
             ("orders", POLICY, None, "headers"), ("orders", POLICY, "headers", "json"),
         ]  # fmt: skip
         assert {one["principal"] for one in lines} == {"User:ANONYMOUS"}
-        assert configs.changes == {POLICY: 2}
+        assert configs.changes.stored == {POLICY: 2}
+
+
+REFUSED: dict[str, tuple[Any, str | None, str]] = {
+    "an invalid value": (resource(config(POLICY, "bad")), None, "invalid"),
+    "an operation for lists": (
+        resource({"name": POLICY, "config_operation": APPEND, "value": "headers"}),
+        None,
+        "invalid",
+    ),
+    "nothing can be stored": (resource(config(POLICY, "headers")), "the disk is full", "failed"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+async def test_what_is_refused_is_counted_and_leaves_a_line_that_says_to_whom_and_why(
+    cluster: Cluster, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, cluster.log.fault, reason = REFUSED[why]
+    async with cluster.sidecar() as configs:
+        for _ in range(2):
+            result = await send(configs, INCREMENTAL, 1, {"resources": [asked]}, alter_response("orders"))
+        assert {name: number for name, number in configs.changes.refused.items() if number} == {reason: 2}
+    (line,) = [vars(one) for one in caplog.records if one.message == "topic config refused"]
+    ((_, code, message),) = results(result)
+    assert code
+    assert (line["topic"], line["principal"], line["detail"]) == ("orders", "User:ANONYMOUS", message)
+
+
+async def test_what_the_broker_refuses_is_not_counted_here(cluster: Cluster) -> None:
+    async with cluster.sidecar() as configs:
+        request = {"resources": [resource(config(POLICY, "headers"))]}
+        await send(configs, INCREMENTAL, 1, request, alter_response("orders", code=29, message="not you"))
+        assert not any(configs.changes.refused.values())
+
+
+async def test_of_very_many_refusals_some_are_written_and_all_are_counted(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster.sidecar() as configs:
+        long = "\u4e2d" * 10_000
+        refused = [(f"{number}{long}", invalid("no")) for number in range(1000)]
+        configs.changes.refuse(FAKE_CLIENT, refused)
+        assert configs.changes.refused["invalid"] == 1000
+    lines = [vars(one) for one in caplog.records if one.message == "topic config refused"]
+    assert 0 < len(lines) <= 20
+    assert max(len(one["topic"]) for one in lines) < 250
 
 
 @INCREMENTAL_VERSIONS

@@ -9,6 +9,7 @@ from support.topic_configs import POLICY, Cluster
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_configs.entries import Change
 
+NONE_REFUSED = {"topic_config_refusals invalid": 0, "topic_config_refusals failed": 0}
 CHANGES = f"topic_config_changes {POLICY}"
 
 
@@ -23,7 +24,14 @@ def read(configs: TopicConfigs) -> dict[str, Any]:
 
 async def test_entries_and_troubles_are_counted(cluster: Cluster) -> None:
     async with cluster.sidecar() as configs:
-        nothing = {"entries": 0, "trouble unreadable": 0, "trouble lost": 0, "unreadable_records": 0, CHANGES: 0}
+        nothing = {
+            "entries": 0,
+            "trouble unreadable": 0,
+            "trouble lost": 0,
+            "unreadable_records": 0,
+            CHANGES: 0,
+            **NONE_REFUSED,
+        }
         assert read(configs) == nothing
         await configs.store([Change("orders", {POLICY: "headers"}), Change("payments", {POLICY: "size"})])
         cluster.log.append(b"no id", b"{}")

@@ -46,6 +46,13 @@ def test_rejected_records_are_counted_by_topic_policy_mode_and_reason() -> None:
     }  # fmt: skip
 
 
+def test_the_line_of_a_batch_that_was_stored_says_that_it_would_be_rejected(caplog: pytest.LogCaptureFixture) -> None:
+    for is_enforced in (True, False):
+        ValidationStats(Clock()).rejected(ORDERS, [refusal()], is_enforced, APP)
+    found = [(one.getMessage(), vars(one)["mode"]) for one in caplog.records]
+    assert found == [("records rejected", "enforce"), ("records would be rejected", "shadow")]
+
+
 def test_a_rejected_batch_is_stored_with_its_first_record_and_its_sender() -> None:
     seen = ValidationStats(Clock())
     found = seen.rejected(ORDERS, [refusal(4), refusal(5)], True, APP)

@@ -19,6 +19,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.security.sasl import broker_logins
 from kafka_sidecar.proxy.security.sasl.broker_logins import (
     BrokerLoginProtocol,
     BrokerLoginsByPrincipal,
@@ -30,6 +31,19 @@ from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, p
 from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+async def test_a_login_has_a_debug_line_and_none_is_made_at_other_levels(
+    level: int, brokers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(broker_logins.log, "level", level)
+    monkeypatch.setattr(broker_logins.log, "debug", lambda message, **_: made.append(message))
+    broker_logins.log.manager._clear_cache()  # type: ignore[attr-defined]
+    async with FakeBroker(1) as broker, serving(secured(broker), brokers=brokers) as server:
+        await until(lambda: server.addresses.nodes)
+    assert set(made) == ({"logged in at a broker"} if level == logging.DEBUG else set())
 
 
 async def test_a_plaintext_clients_first_request_comes_after_the_login(brokers: dict[str, Any]) -> None:

@@ -63,6 +63,27 @@ async def test_a_client_is_forwarded_once_it_has_logged_in(clients: dict[str, An
         assert ApiKey.SASL_AUTHENTICATE not in [one.key for one in broker.requests]
 
 
+async def test_a_client_that_comes_before_any_broker_has_answered_waits_for_one(clients: dict[str, Any]) -> None:
+    broker = await FakeBroker(1).start()
+    await broker.stop()
+    async with (
+        serving(broker, clients=clients, connections={"broker_wait": "10s"}) as server,
+        connected(port_of(server)) as client,
+    ):
+        answer, _ = await asyncio.gather(client.ask(VERSIONS), start_later(broker))
+        try:
+            _, offered = oracle.read_response(ApiKey.API_VERSIONS, 3, answer)
+            assert offered.api_keys
+            assert await logged_in(client, b"hush") == 0
+        finally:
+            await broker.stop()
+
+
+async def start_later(broker: FakeBroker) -> None:
+    await asyncio.sleep(0.2)
+    await broker.start()
+
+
 async def test_a_wrong_password_ends_the_connection_after_kafkas_error(clients: dict[str, Any]) -> None:
     async with (
         FakeBroker(1) as broker,

@@ -24,7 +24,7 @@ OF_THIS_PLACE = ("process_", "kafka_sidecar_build_info")
 Samples = dict[tuple[str, str], float]
 
 CLIENT = [
-    asked(ApiKey.API_VERSIONS, 4), request(ApiKey.API_VERSIONS, 5, 2, b"to come"), asked(ApiKey.METADATA, 12, 3),
+    asked(ApiKey.API_VERSIONS, 4), request(ApiKey.API_VERSIONS, 6, 2, b"to come"), asked(ApiKey.METADATA, 12, 3),
     produce(9, 4, 0), produce(9, 5, 1), produce(3, 6, 0), asked(ApiKey.FETCH, 17, 7), request(ApiKey.HEARTBEAT, 3, 8),
 ]  # fmt: skip
 FETCHED = [{"partitions": [{"records": bytes(200_000)}]}]

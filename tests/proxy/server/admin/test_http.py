@@ -369,6 +369,27 @@ async def test_a_page_without_the_token_is_401_and_says_what_is_missing(file: Pa
         assert (await get(port, "/livez"))[0] == 200
 
 
+async def test_what_is_refused_is_counted_and_leaves_a_line_without_what_was_sent(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with pages("127.0.0.1:1") as (server, port):
+        protocols[-1].token = AdminToken(file)
+        for _ in range(3):
+            assert (await get(port, "/metrics?token=guessed"))[0] == 401
+        protocols[-1].token = None
+        foreign = b"GET /metrics HTTP/1.1\r\nHost: attacker.example\r\nConnection: close\r\n\r\n"
+        assert (await ask(port, foreign)).startswith(b"HTTP/1.1 403")
+        assert (await get(port, "/nothing"))[0] == 404
+        families = [one for families in server.metrics.features for one in families()]
+    (family,) = [one for one in families if one.name == "admin_requests_refused"]
+    assert family.samples == {("token",): 3, ("host",): 1}
+    lines = [vars(one) for one in caplog.records if one.getMessage() == "admin request refused"]
+    assert [(one["reason"], one["detail"], one["client"]) for one in lines] == [
+        ("token", "/metrics", "127.0.0.1"), ("host", "/metrics", "127.0.0.1"),
+    ]  # fmt: skip
+    assert "guessed" not in caplog.text
+
+
 async def test_a_default_admin_port_in_use_is_replaced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

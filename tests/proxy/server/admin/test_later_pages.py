@@ -8,6 +8,7 @@ from unittest.mock import Mock, create_autospec
 
 from kafka_sidecar.proxy.server.admin.http import AdminProtocol, AdminServer
 from kafka_sidecar.proxy.server.admin.page import Page, json_page
+from kafka_sidecar.proxy.server.admin.refusals import Refusals
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -17,6 +18,7 @@ class Later:
 
     def __init__(self) -> None:
         self.rendered: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
+        self.refusals = Refusals()
 
     def page(self, target: str, host: str | None = None, asked_at: float = 0.0) -> Awaitable[Page]:
         return self.rendered
