@@ -95,7 +95,7 @@ def _of_objects(objects: Objects, options: Options) -> Schema:
 
 def _of_map(values: Shape, keys: Strings, options: Options) -> Schema:
     found: Schema = {"additionalProperties": schema_of(values, options) or True}
-    form, pattern = keys.pattern(options.tolerance)
+    _, pattern = keys.pattern(options.tolerance)
     if pattern is not None:
         found["propertyNames"] = {"pattern": f"^{pattern}$"}
     return found
