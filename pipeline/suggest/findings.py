@@ -50,7 +50,7 @@ def _part(part: str, whole: Part, found: Format, options: Options) -> Iterator[F
         yield from _ids(part, whole)
     if whole.sizes.count:
         yield Finding(part, f"{describe(whole.sizes)} bytes")
-    if found.name == "text" and (pattern := pattern_of(whole.text, options)) is not None:
+    if found.name == "text" and (pattern := whole.text.pattern(options.tolerance)[1]) is not None:
         yield Finding(part, f"matches {pattern}")
 
 

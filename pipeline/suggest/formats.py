@@ -9,8 +9,6 @@ from kafka_sidecar.pipeline.suggest.shape import Document
 from kafka_sidecar.pipeline.suggest.summary import Part, Tally
 
 INTEGERS = {4: "int32", 8: "int64"}
-# Integers of eight bytes begin with a 0 as well; so few and so small ids they do not have.
-MAX_FEW_IDS, MAX_SMALL_ID = 3, 50_000
 NONE, MIXED = "null", "mixed"
 # What is one format, the first that fits: its name, how its schema's id is there, and the forms of it.
 FAMILIES = (
@@ -90,8 +88,6 @@ def _integer(part: Part, tolerance: float) -> str | None:
     readable = part.count(Form.JSON, Form.SCALAR, Form.TEXT, Form.CONTAINER, *BY_HEADER)
     if part.others - readable <= tolerance * part.others:
         return None
-    if part.count(*BY_PREFIX) == part.others and part.ids is not None:
-        numbers = [int(one) for one in part.ids]
-        if len(numbers) <= MAX_FEW_IDS and max(numbers) <= MAX_SMALL_ID:
-            return None
+    if part.count(*BY_PREFIX) == part.others == part.varints:
+        return None  # as an Avro long of three bytes: all integers of eight bytes would hardly end like that
     return INTEGERS[int(least)]

@@ -88,8 +88,8 @@ def id_in_header(value: bytes) -> str | None:
     if len(value) >= GUID_SIZE and value[0] == 1:
         digits = value[1:GUID_SIZE].hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    if len(value) >= ID_SIZE and value[0] == 0:
-        return str(int.from_bytes(value[1:ID_SIZE], "big"))
+    if len(value) >= ID_SIZE and value[0] == 0 and (number := int.from_bytes(value[1:ID_SIZE], "big")):
+        return str(number)
     return None
 
 

@@ -96,7 +96,8 @@ def _of_schema(slug: str, topic: str, part: str, of: Format, options: Options) -
 def _of_key(slug: str, summary: Summary, of: Format, options: Options) -> Policy | None:
     """A key is there, and of a pattern; that of a JSON key is in its schema."""
     is_required = summary.records > 0 and of.nulls <= options.tolerance * summary.records
-    pattern = None if of.name != "text" else pattern_of(summary.key.text, options)
+    # Not few values: keys are of things, and there will be others.
+    pattern = summary.key.text.pattern(options.tolerance)[1] if of.name == "text" else None
     if not is_required and pattern is None:
         return None
     settings: dict[str, Any] = {} if is_required else {"required": False}

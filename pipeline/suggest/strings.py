@@ -179,7 +179,7 @@ class Strings:
         if not templates or not self._are_many():
             return None
         kept, *others = _without_rare(templates, tolerance * self.count)
-        if others or _MARK not in kept or len(kept.replace(_MARK, "")) < 2:
+        if others or _MARK not in kept or kept == _MARK:
             return None
         return _SPECIAL.sub(r"\\\1", kept).replace(_MARK, "[0-9]+")
 

@@ -76,6 +76,7 @@ class Part:
     ids: dict[str, Tally] | None = field(default_factory=dict)  # None: more than `MAX_IDS`
     documents: dict[str, Document] = field(default_factory=dict)  # by "bare", "prefix", "header"
     text: Strings = field(default_factory=Strings)
+    varints: int = 0  # of eight bytes, the last three of which are one of Avro's longs
 
     def add(self, data: bytes | None, id_header: bytes | None, place: Place) -> None:
         found = recognise(data, id_header)
@@ -85,6 +86,8 @@ class Part:
             self.sizes.add(len(data))
         if found.text is not None:
             self.text.add(found.text)
+        if found.id is not None and data is not None and len(data) == 8:
+            self.varints += data[5] > 127 and data[6] > 127 and data[7] < 128
         if found.id is not None and self.ids is not None:
             _add(self.ids, found.id, place)
             if len(self.ids) > MAX_IDS:
@@ -110,6 +113,7 @@ class Part:
             else:
                 self.documents[framing] = document
         self.text.merge(other.text)
+        self.varints += other.varints
 
     def settle(self) -> None:
         for document in self.documents.values():
