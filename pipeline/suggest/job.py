@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from zlib import crc32
+from hashlib import blake2b
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +17,7 @@ from kafka_sidecar.pipeline.records.source import NEWEST_MAGIC, max_batch_bytes
 from kafka_sidecar.pipeline.suggest.summary import Place, Summary
 from kafka_sidecar.proxy.config.loading import Config
 
-HASHES = 1 << 32
+HASH_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,10 @@ def summarize_slice(job: Job, part: Slice) -> Summary:
 
 
 def _is_chosen(job: Job, part: Slice, offset: int) -> bool:
-    return job.fraction >= 1 or crc32(b"%d:%d" % (part.partition, offset)) < job.fraction * HASHES
+    if job.fraction >= 1:
+        return True
+    digest = blake2b(b"%d:%d" % (part.partition, offset), digest_size=HASH_BYTES).digest()
+    return int.from_bytes(digest, "big") < job.fraction * 256**HASH_BYTES
 
 
 def _add(found: Summary, part: Slice, batch: Batch, limit: int, max_records: int) -> None:
