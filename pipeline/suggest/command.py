@@ -96,11 +96,11 @@ def suggest(config: Config, request: Request, console: Console) -> Suggestion:
     if not summary.records:
         raise LogError(f"{request.topic}: there is no record that can be read in this range, or none in the sample")
     proposal = propose(request.topic, summary, request.options)
-    folder = Path(request.path).absolute()
+    folder = Path(request.path)
     file = write_files(proposal, config.bootstrap_servers, folder)
     replayed = None
     if proposal.policies:
-        again = ReplayJob(_with_policies(config, file))
+        again = ReplayJob(_with_policies(config, file.absolute()))
         policies, notes = replay.describe_policies(again, [request.topic])
         of_replay = replay.Request((request.topic,), samples=request.samples, path=f"{request.path}/replay")
         replayed = replay.run(spark, again, slices, of_replay, policies, notes, console)

@@ -173,7 +173,8 @@ class Field:
 
 def fields_of(schema: Schema, shape: Shape, path: str = "$", of: int | None = None) -> Iterator[Field]:
     """The places of a document in the order of its schema, with what was counted."""
-    own = {key: value for key, value in schema.items() if key not in ("type", "properties", "items", "required")}
+    hidden = {"type", "properties", "items", "required", "pattern" if "format" in schema else ""}
+    own = {key: value for key, value in schema.items() if key not in hidden}
     inner = own.pop("additionalProperties", None)
     says = ", ".join(f"{key} {_short(value)}" for key, value in own.items())
     yield Field(path, shape.count, shape.count if of is None else of, shape.counts, says)
