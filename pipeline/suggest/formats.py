@@ -51,7 +51,7 @@ class Format:
         """
         where = {
             "bare": "",
-            "prefix": ", behind the id of its schema",
+            "prefix": ", after the id of its schema",
             "header": ", with the id of its schema in a header",
         }
         return self.name + where[self.framing]

@@ -150,7 +150,7 @@ class Strings:
         return sum(self.forms.values()) if self.values is None else sum(self.values.values())
 
     def few_values(self, tolerance: float, evidence: int) -> list[str] | None:
-        """The values, if they are few and each is there often; without the few that the tolerance leaves out."""
+        """The values, if they are few and each is there often; without the few that the tolerance omits."""
         if not self.values:
             return None
         total = self.count

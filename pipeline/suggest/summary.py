@@ -170,7 +170,7 @@ class Summary:
     clocks: dict[str, int] = field(default_factory=dict)  # records by CreateTime, LogAppendTime
     timestamps: Spread = field(default_factory=Spread)  # of producers
     untimed: Tally = field(default_factory=Tally)  # records without a timestamp
-    lateness: Spread = field(default_factory=Spread)  # ms, of a timestamp behind its batch's newest, or its append
+    lateness: Spread = field(default_factory=Spread)  # ms, of a timestamp before its batch's newest, or its append
     unread: dict[str, Tally] = field(default_factory=dict)  # batches, by why
     deleted: int = 0  # offsets, before they were read
 

@@ -1,4 +1,4 @@
-"""Numbers in buckets: ends that leave out what is far away, percentiles, and that no order matters."""
+"""Numbers in buckets: ends that omit what is far away, percentiles, and that no order matters."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_spreads_merge_in_any_order(one: list[int | float], two: list[int | floa
         ([0.5, 0.25, 0.75] * 400, [4096.0], (0.25, 0.75)),
     ],
 )
-def test_a_few_numbers_far_away_are_left_out(
+def test_a_few_numbers_far_away_are_omitted(
     usual: list[int | float], others: list[int | float], ends: tuple[float, float]
 ) -> None:
     assert spread([*usual, *others]).ends(0.002) == ends

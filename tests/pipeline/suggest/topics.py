@@ -283,7 +283,7 @@ TOPICS = (
         obj({"name": {"type": "string", "enum": ["ann", "bob"]}}),
     ),
     Known(
-        "avro", avro_by_id, "Avro, behind the id of its schema", "text",
+        "avro", avro_by_id, "Avro, after the id of its schema", "text",
         {
             "key": {"type": "key", "pattern": "[0-9]+"},
             "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 128, "max_headers": 0},
@@ -301,7 +301,7 @@ TOPICS = (
         ids={str(GUID): RECORDS}, headers=("__value_schema_id: always there, 4,000 not UTF-8",),
     ),
     Known(
-        "framed", json_by_id, "JSON, behind the id of its schema", "null",
+        "framed", json_by_id, "JSON, after the id of its schema", "null",
         {
             "value": {
                 "type": "json_schema", "file": "schemas/framed-value.json", "prefix": "confluent", "allow_null": False,
@@ -313,7 +313,7 @@ TOPICS = (
         ids={"40": RECORDS},
     ),
     Known(
-        "messages", protobuf_by_id, "Protobuf, behind the id of its schema", "null",
+        "messages", protobuf_by_id, "Protobuf, after the id of its schema", "null",
         {"sizes": {"type": "limits", "max_value_bytes": 128, "max_headers": 0}, "time": TIME},
         ids={"12": RECORDS},
     ),
