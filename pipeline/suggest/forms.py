@@ -16,7 +16,7 @@ ID_SIZE = 5  # a 0 and four bytes
 CONTAINER = b"Obj\x01"
 MAX_JSON_DEPTH = 128  # as the policies have it by default
 MAX_FIELDS = 10_000  # of a Protobuf message that are looked at
-MAX_INDEXES = 32
+MAX_INDEXES, MAX_INDEX = 4, 32  # where a message is in its schema's file: letters of a text are larger
 GUID_SIZE = 17
 _MAY_BE_JSON = frozenset(b'{["tfn-0123456789 \t\r\n')
 _FORBIDDEN = frozenset(range(32)) - frozenset(b"\t\r\n") | {127}
@@ -29,7 +29,7 @@ class Form(StrEnum):
     NULL = "null"
     EMPTY = "empty"
     JSON = "JSON"
-    SCALAR = "JSON scalar"  # a text that may mean just itself
+    SCALAR = "number or word"  # JSON, or a text that means just itself
     TEXT = "text"
     BYTES = "bytes"
     CONTAINER = "Avro container"
@@ -98,6 +98,8 @@ def _json(data: bytes) -> Recognised | None:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
+    if type(value) is str:
+        return Recognised(Form.JSON, None, value)
     if type(value) in (dict, list):
         if data.count(b"[") + data.count(b"{") > MAX_JSON_DEPTH and find_fault(data, 0, len(data), MAX_JSON_DEPTH):
             return None
@@ -130,15 +132,9 @@ def _by_header(payload: bytes, named: str) -> Recognised:
 
 def is_protobuf(data: bytes, with_indexes: bool) -> bool:
     """Whether the bytes are the fields of a Protobuf message, after the indexes of its type in the schema's file."""
-    at = 0
-    if with_indexes:
-        count, at = _varint(data, 0)
-        if at < 0 or count > 2 * MAX_INDEXES or count % 2:  # zigzag
-            return False
-        for _ in range(count // 2):
-            _, at = _varint(data, at)
-            if at < 0:
-                return False
+    at = _indexes_end(data) if with_indexes else 0
+    if at < 0 or (at > 1 and at == len(data)):  # an empty message of a type that is not the first one
+        return False
     for _ in range(MAX_FIELDS):
         if at == len(data):
             return True
@@ -146,6 +142,18 @@ def is_protobuf(data: bytes, with_indexes: bool) -> bool:
         if at < 0:
             return False
     return True
+
+
+def _indexes_end(data: bytes) -> int:
+    """Where the message begins; -1: nothing like indexes is before it."""
+    count, at = _varint(data, 0)
+    if at < 0 or count > 2 * MAX_INDEXES or count % 2:  # zigzag
+        return -1
+    for _ in range(count // 2):
+        index, at = _varint(data, at)
+        if at < 0 or index > 2 * MAX_INDEX or index % 2:
+            return -1
+    return at
 
 
 def _field_end(data: bytes, at: int) -> int:

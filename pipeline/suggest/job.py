@@ -18,6 +18,7 @@ from kafka_sidecar.pipeline.suggest.summary import Place, Summary
 from kafka_sidecar.proxy.config.loading import Config
 
 HASH_BYTES = 8
+HASHES = 1 << 8 * HASH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def _is_chosen(job: Job, part: Slice, offset: int) -> bool:
     if job.fraction >= 1:
         return True
     digest = blake2b(b"%d:%d" % (part.partition, offset), digest_size=HASH_BYTES).digest()
-    return int.from_bytes(digest, "big") < job.fraction * 256**HASH_BYTES
+    return int.from_bytes(digest, "big") < job.fraction * HASHES
 
 
 def _add(found: Summary, part: Slice, batch: Batch, limit: int, max_records: int) -> None:

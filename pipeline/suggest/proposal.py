@@ -180,13 +180,10 @@ def _of_times(slug: str, summary: Summary, options: Options) -> Policy | None:
     if set(summary.clocks) == {"LogAppendTime"} and options.with_ranges and summary.records >= options.evidence:
         least, most = summary.lateness.ends(options.tolerance)
         why.append(f"they were between {least} and {most} ms old when the broker got them")
-        settings |= {"before_max": _window(most), "after_max": _window(-least)}
-    return Policy(
-        f"{slug}-time",
-        "timestamp",
-        {key: one for key, one in settings.items() if one or key == "after_max"},
-        tuple(why),
-    )
+        settings["after_max"] = _window(-least)
+        if (window := _window(most)) is not None:
+            settings["before_max"] = window
+    return Policy(f"{slug}-time", "timestamp", settings, tuple(why))
 
 
 def _window(milliseconds: Number) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 from kafka_sidecar.pipeline.suggest.spread import Spread
 from kafka_sidecar.pipeline.suggest.strings import Strings
 
-CAPS = (256, 128, 64, 32, 16, 8, 0)  # names of an object; 0: nothing is known of its contents
+CAPS = (1024, 256, 64, 16, 0)  # names of an object; 0: nothing is known of its contents
 MAX_PLACES = 100_000
 MAX_DEPTH = 32
 MAX_NAME = 256  # characters of a field's name; an object with a longer one is a map

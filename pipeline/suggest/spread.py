@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import frexp
 
-GAP = 4  # powers of two between the few and all others: at least eight times as large
+GAP = 2  # powers of two between the few and all others: at least twice as large
 FINE = 8  # buckets of a power of two, for percentiles
 _COUNT, _LEAST, _MOST = 0, 1, 2
 
@@ -94,6 +94,6 @@ def _cut(found: list[tuple[int, int]], allowed: float) -> tuple[int, int]:
         seen += count
         if seen > allowed:
             break
-        if following - at >= GAP:
+        if following - at >= GAP or at < 0 <= following:
             cut, used = index, seen
     return cut, used

@@ -33,6 +33,7 @@ PATTERNS = {
 FORMATS = {"uuid": "uuid", "date-time": "date-time", "date": "date", "ipv4": "ipv4", "uri": "uri", "email": "email"}
 # Nothing else looks like these, so a few are enough; and their values change, however few they were.
 PARTICULAR = frozenset({"uuid", "date-time", "local-date-time", "date", "ipv4", "uri", "email"})
+MAX_FORM = 512  # characters of a string that is looked at for one
 MIN_HEX = 8  # characters, or words would be hexadecimal numbers
 _ALSO = {"digits": ("hex", "upper-hex"), "lower": ("hex",), "upper": ("upper-hex",)}
 _FORM = re.compile("|".join(f"(?P<{name.replace('-', '_')}>{text})" for name, text in PATTERNS.items()))
@@ -49,7 +50,7 @@ def forms_of(text: str) -> tuple[str, ...]:
     >>> forms_of("2026-11-05"), forms_of("00ff00ff"), forms_of("two words"), forms_of("12345678")
     (('date',), ('hex',), (), ('digits', 'hex', 'upper-hex'))
     """
-    found = _FORM.fullmatch(text)
+    found = _FORM.fullmatch(text) if len(text) <= MAX_FORM else None
     if found is None or found.lastgroup is None:
         return ()
     name = _FORMS[found.lastgroup]
@@ -174,14 +175,15 @@ class Strings:
         return self.values is None or len(self.values) >= SOME
 
     def template(self, tolerance: float) -> str | None:
-        """A pattern of a text with digits at some places, that they all match."""
+        """A pattern of few texts with digits at some places, one of which they all match."""
         templates = self.folded().templates
         if not templates or not self._are_many():
             return None
-        kept, *others = _without_rare(templates, tolerance * self.count)
-        if others or _MARK not in kept or kept == _MARK:
+        kept = _without_rare(templates, tolerance * self.count)
+        if any(_MARK not in one or one == _MARK or times < SOME for one, times in kept.items()):
             return None
-        return _SPECIAL.sub(r"\\\1", kept).replace(_MARK, "[0-9]+")
+        found = sorted(_SPECIAL.sub(r"\\\1", one).replace(_MARK, "[0-9]+") for one in kept)
+        return found[0] if len(found) == 1 else f"({'|'.join(found)})"
 
     def pattern(self, tolerance: float) -> tuple[str | None, str | None]:
         """The form's name, and a pattern for the whole text; None for each that there is not."""

@@ -28,7 +28,7 @@ GUID = UUID(int=5)
         (b'{"a": 1}', Form.JSON),
         (b" [1]\n", Form.JSON),
         (b"17", Form.SCALAR),
-        (b'"text"', Form.SCALAR),
+        (b'"text"', Form.JSON),
         (b"null", Form.SCALAR),
         (b"{broken", Form.TEXT),
         (b"[" * 129 + b"]" * 129, Form.TEXT),  # deeper than policies allow
@@ -43,6 +43,8 @@ GUID = UUID(int=5)
         (PREFIX + b"\x02\x04\x08\x01", Form.PREFIX_PROTOBUF),
         (PREFIX + b"\x0cabc", Form.PREFIX_AVRO),
         (PREFIX, Form.PREFIX_AVRO),
+        (PREFIX + b"\x0ahello", Form.PREFIX_AVRO),  # a text of five letters, not five indexes and an empty message
+        (PREFIX + b"\x0420", Form.PREFIX_AVRO),
         (b"\0\0\0\0\0abc", Form.BYTES),  # no registry gives the id 0
         (b"\0\0\0", Form.BYTES),
     ],
@@ -97,6 +99,7 @@ def format_for(values: Iterable[bytes | None], tolerance: float = 0.0) -> Format
         ([b""], "empty"),
         ([b"{}", b"1", None], "JSON"),
         ([b"1", b"2"], "text"),
+        ([b'"a"', b'"b"'], "JSON"),
         ([b"1", b"a", b""], "text"),
         ([b"{}", b"a"], "mixed"),
         ([b"a", b"\xff"], "bytes"),

@@ -68,7 +68,7 @@ def test_an_object_with_too_many_names_is_a_map() -> None:
 
 
 def test_a_million_names_take_the_room_of_one() -> None:
-    found = document([{f"{batch}-{n}": {"a": n} for n in range(1000)} for batch in range(1000)])
+    found = document([{f"{batch}-{n}": {"a": n} for n in range(2000)} for batch in range(500)])
     assert found.shape.places(1) == 3
     assert len(orjson.dumps(repr(found))) < 10_000
 

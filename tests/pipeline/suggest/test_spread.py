@@ -56,6 +56,9 @@ def test_spreads_merge_in_any_order(one: list[int | float], two: list[int | floa
         (range(1000, 3001), [0, -1], (1000, 3000)),
         (range(1001), [1500], (0, 1500)),  # not far away
         (range(-5, 996), [10**7, -(10**7)], (-5, 995)),
+        (range(1001), [-1], (0, 1000)),  # the only one below zero
+        (range(-1000, 0), [1], (-1000, -1)),
+        (range(-5, 996), [-3], (-5, 995)),
         ([0.5, 0.25, 0.75] * 400, [4096.0], (0.25, 0.75)),
     ],
 )

@@ -67,6 +67,7 @@ def test_a_pattern_is_matched_by_all_but_the_tolerated(texts: list[str], toleran
         ([chr(65 + n) + "EUR"[: n % 3 + 1] for n in range(26)], "upper", "[A-Z]+"),
         ([f"order-{n}" for n in range(100)], None, "order-[0-9]+"),
         ([f"eu.{n}/x" for n in range(100)], None, r"eu\.[0-9]+\/x"),
+        ([f"{region}-{n}" for n in range(30) for region in ("eu", "us")], None, "(eu-[0-9]+|us-[0-9]+)"),
         (["order-1", "order-2"], None, None),  # too few to be certain
         (
             [f"{name} {n}" for n, name in enumerate("abcdefghijklm" * 8)],

@@ -17,7 +17,7 @@ import orjson
 from kafka_sidecar.codec.records import Header, NewRecord, build_batch
 from kafka_sidecar.pipeline.suggest.json_schema import DIALECT, Options
 from kafka_sidecar.pipeline.suggest.strings import PATTERNS
-from pipeline.records.logs import SENT_AT, stored
+from pipeline.records.logs import APPENDED_AT, SENT_AT, stored
 
 RECORDS, PARTITIONS, PER_BATCH = 4000, 2, 50
 WORDS = [
@@ -67,6 +67,7 @@ class Known:
     headers: tuple[str, ...] = ()  # what is said of them
     rejected: int = 0  # records that are otherwise
     options: Options = field(default_factory=Options)
+    append_time: int | None = None  # of topics with LogAppendTime
 
     def records(self) -> list[NewRecord]:
         chance = Random(self.name)
@@ -87,7 +88,7 @@ def _log(name: str, partition: int) -> tuple[bytes, ...]:
     sent = (
         build_batch(own[at : at + PER_BATCH], codec=3, base_timestamp=SENT_AT) for at in range(0, len(own), PER_BATCH)
     )
-    return tuple(stored(sent, append_time=None))
+    return tuple(stored(sent, append_time=BY_NAME[name].append_time))
 
 
 def uuid(chance: Random) -> str:
@@ -200,6 +201,17 @@ def mixed(number: int, chance: Random) -> NewRecord:
         case 400:
             return json(good, b"dev-4")
     return json(good, b"dev-%d" % number, (Header("v", b"1"),))
+
+
+def late(number: int, chance: Random) -> NewRecord:
+    """Timestamps up to two minutes before the append, and five seconds after it."""
+    return NewRecord(b"a b", None, (), 10_000 - number * 32)
+
+
+def regions(number: int, chance: Random) -> NewRecord:
+    """Keys of two templates, or null; values that are JSON texts."""
+    key = None if number % 5 == 0 else f"{('eu', 'us')[number % 2]}-{number}".encode()
+    return NewRecord(orjson.dumps(("NEW", "PAID")[number % 2]), key)
 
 
 def events(number: int, chance: Random) -> NewRecord:
@@ -366,6 +378,24 @@ TOPICS = (
             "state": {"type": "string", "enum": ["off", "on"]},
         }),
         headers=("v: in 3,999 of 4,000, UTF-8",), rejected=4, options=Options(tolerance=0.001),
+    ),
+    Known(
+        "late", late, "text", "null",
+        {
+            "sizes": {"type": "limits", "max_value_bytes": 64, "max_headers": 0},
+            "time": {**TIME, "before_max": "5m", "after_max": "1m"},
+        },
+        append_time=APPENDED_AT,
+    ),
+    Known(
+        "regions", regions, "JSON", "text",
+        {
+            "value": {"type": "json_schema", "file": "schemas/regions-value.json", "allow_null": False},
+            "key": {"type": "key", "required": False, "pattern": "(eu-[0-9]+|us-[0-9]+)"},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64, "max_headers": 0},
+            "time": TIME,
+        },
+        {"type": "string", "enum": ["NEW", "PAID"]},
     ),
     Known(
         "events", events, "JSON", "JSON",
