@@ -10,7 +10,7 @@ import jsonschema
 import jsonschema_rs
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_sidecar.pipeline.suggest.json_schema import DIALECT, Options, fields_of, limits_of, schema_of
@@ -27,7 +27,6 @@ def document(values: list[Any], max_places: int = 100_000) -> Document:
     return found
 
 
-@settings(max_examples=200)
 @given(
     st.lists(DOCUMENTS, min_size=1, max_size=30), st.booleans(), st.booleans(), st.sampled_from([1, 5, 100]),
     st.sampled_from([20, 100_000]),

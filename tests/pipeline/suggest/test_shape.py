@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_sidecar.pipeline.suggest.shape import CAPS, MAX_DEPTH, MAX_NAME, Document, Shape
@@ -22,7 +22,6 @@ def document(values: list[Any], max_places: int = 100_000) -> Document:
     return found
 
 
-@settings(max_examples=200)
 @given(st.lists(DOCUMENTS, max_size=12), st.lists(DOCUMENTS, max_size=12), st.lists(DOCUMENTS, max_size=12),
        st.sampled_from([1, 8, 30, 200, 100_000]))  # fmt: skip
 def test_documents_merge_in_any_order_whatever_the_limit(
@@ -100,3 +99,15 @@ def test_types_are_counted_by_the_names_of_json_schema(value: Any) -> None:
              "list": "array", "dict": "object"}  # fmt: skip
     assert shape.counts == {names[type(value).__name__]: 3}
     assert deepcopy(shape) == shape
+
+
+def test_a_limit_that_a_part_has_reached_is_reached_by_the_whole() -> None:
+    """A map has fewer places than the objects that it was made of; what counts them must not shrink."""
+    parts = [{f"n{at}{one}": {f"i{two}": 1 for two in range(6)} for one in range(16)} for at in range(2)]
+    first, second, whole = (Document(cap=16, max_places=100) for _ in range(3))
+    for document, values in ((first, parts[:1]), (second, parts[1:]), (whole, parts)):
+        for value in values:
+            document.add(value)
+        document.settle()
+    first.merge(second)
+    assert first == whole
