@@ -176,3 +176,11 @@ def test_the_report_is_printed_as_json(spark: SparkSession, tmp_path: Path) -> N
         "a": {"type": "integer", "minimum": 1, "maximum": 1}
     }
     assert report["file"] == str(tmp_path / "out" / "named.yaml")
+
+
+def test_a_task_that_cannot_read_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    write_log(tmp_path, "damaged", 0, [b"\0" * 11 + b"\x40" + b"x" * 64])
+    done = CliRunner().invoke(app, ["suggest-policy", "damaged", "--segments", str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"kafka-sidecar: {tmp_path}/damaged-0/" in done.output
+    assert done.output.count("\n") == 1
