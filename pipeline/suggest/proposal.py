@@ -150,9 +150,10 @@ def _of_sizes(slug: str, summary: Summary, options: Options) -> Iterator[Policy]
             _, most = sizes.ends(options.tolerance)
             settings[f"max_{part}_bytes"] = _size(_power(int(most)))
             why.append(f"{part}s have {describe(sizes)} bytes")
-    _, headers = summary.header_counts.ends(options.tolerance)
-    settings["max_headers"] = int(headers)
-    yield Policy(f"{slug}-sizes", "limits", settings, tuple(why))
+    if options.is_closed:
+        settings["max_headers"] = int(summary.header_counts.ends(options.tolerance)[1])
+    if settings:
+        yield Policy(f"{slug}-sizes", "limits", settings, tuple(why))
 
 
 def _power(number: int) -> int:

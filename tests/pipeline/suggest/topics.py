@@ -231,7 +231,7 @@ TOPICS = (
         {
             "value": {"type": "json_schema", "file": "schemas/orders-value.json", "allow_null": False},
             "key": {"type": "key", "pattern": "order-[0-9]+"},
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 256, "max_headers": 0},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 256},
             "time": TIME,
         },
         obj({
@@ -289,7 +289,7 @@ TOPICS = (
         {
             "value": {"type": "json_schema", "file": "schemas/tombstones-value.json"},
             "key": {"type": "key", "pattern": PATTERNS["uuid"]},
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64, "max_headers": 0},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64},
             "time": TIME,
         },
         obj({"name": {"type": "string", "enum": ["ann", "bob"]}}),
@@ -298,7 +298,7 @@ TOPICS = (
         "avro", avro_by_id, "Avro, after the id of its schema", "text",
         {
             "key": {"type": "key", "pattern": "[0-9]+"},
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 128, "max_headers": 0},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 128},
             "time": TIME,
         },
         ids={"7": RECORDS // 2, "8": RECORDS // 2},
@@ -307,7 +307,7 @@ TOPICS = (
         "guids", avro_by_header, "Avro, with the id of its schema in a header", "null",
         {
             "headers": {"type": "headers", "required": ["__value_schema_id"]},
-            "sizes": {"type": "limits", "max_value_bytes": 128, "max_headers": 1},
+            "sizes": {"type": "limits", "max_value_bytes": 128},
             "time": TIME,
         },
         ids={str(GUID): RECORDS}, headers=("__value_schema_id: always there, 4,000 not UTF-8",),
@@ -318,7 +318,7 @@ TOPICS = (
             "value": {
                 "type": "json_schema", "file": "schemas/framed-value.json", "prefix": "confluent", "allow_null": False,
             },
-            "sizes": {"type": "limits", "max_value_bytes": 64, "max_headers": 0},
+            "sizes": {"type": "limits", "max_value_bytes": 64},
             "time": TIME,
         },
         obj({"n": {"type": "integer", "minimum": 0, "maximum": 99}}),
@@ -326,12 +326,12 @@ TOPICS = (
     ),
     Known(
         "messages", protobuf_by_id, "Protobuf, after the id of its schema", "null",
-        {"sizes": {"type": "limits", "max_value_bytes": 128, "max_headers": 0}, "time": TIME},
+        {"sizes": {"type": "limits", "max_value_bytes": 128}, "time": TIME},
         ids={"12": RECORDS},
     ),
     Known(
         "containers", container, "Avro container", "null",
-        {"sizes": {"type": "limits", "max_value_bytes": 256, "max_headers": 0}, "time": TIME},
+        {"sizes": {"type": "limits", "max_value_bytes": 256}, "time": TIME},
     ),
     Known(
         "texts", texts, "text", "text",
@@ -341,7 +341,7 @@ TOPICS = (
                 "type": "headers", "required": ["trace-id"],
                 "values": {"source": "app|web", "trace-id": "[0-9a-f]{32}"},
             },
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 128, "max_headers": 2},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 128},
             "time": TIME,
         },
         headers=("source: in 1,000 of 4,000, UTF-8", "trace-id: always there, UTF-8"),
@@ -350,7 +350,7 @@ TOPICS = (
         "integers", integers, "int32", "int64",
         {
             "key": {"type": "key"},
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64, "max_headers": 0},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64},
             "time": TIME,
         },
     ),
@@ -359,7 +359,7 @@ TOPICS = (
         {
             "value": {"type": "json_schema", "file": "schemas/large-value.json", "allow_null": False},
             "key": {"type": "key", "pattern": "k[0-9]+"},
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": "2MiB", "max_headers": 0},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": "2MiB"},
             "time": TIME,
         },
         obj({"text": {"type": "string", "minLength": 99, "maxLength": 1_999_998}}),
@@ -370,7 +370,7 @@ TOPICS = (
             "value": {"type": "json_schema", "file": "schemas/mixed-value.json", "allow_null": False},
             "key": {"type": "key", "pattern": "dev-[0-9]+"},
             "headers": {"type": "headers", "required": ["v"], "values": {"v": "1"}},
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64, "max_headers": 1},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64},
             "time": TIME,
         },
         obj({
@@ -382,7 +382,7 @@ TOPICS = (
     Known(
         "late", late, "text", "null",
         {
-            "sizes": {"type": "limits", "max_value_bytes": 64, "max_headers": 0},
+            "sizes": {"type": "limits", "max_value_bytes": 64},
             "time": {**TIME, "before_max": "5m", "after_max": "1m"},
         },
         append_time=APPENDED_AT,
@@ -392,7 +392,7 @@ TOPICS = (
         {
             "value": {"type": "json_schema", "file": "schemas/regions-value.json", "allow_null": False},
             "key": {"type": "key", "required": False, "pattern": "(eu-[0-9]+|us-[0-9]+)"},
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64, "max_headers": 0},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64},
             "time": TIME,
         },
         {"type": "string", "enum": ["NEW", "PAID"]},
@@ -403,7 +403,7 @@ TOPICS = (
             "value": {"type": "json_schema", "file": "schemas/events-value.json", "allow_null": False},
             "key": {"type": "json_schema", "file": "schemas/events-key.json", "part": "key", "allow_null": False},
             "key-form": {"type": "key"},
-            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64, "max_headers": 0},
+            "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 64},
             "time": TIME,
         },
         obj({"v": {"type": ["string", "integer"], "minLength": 4, "maxLength": 4, "minimum": 0, "maximum": 6}}),
