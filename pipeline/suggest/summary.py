@@ -16,7 +16,7 @@ from kafka_sidecar.pipeline.suggest.strings import Strings
 MAX_PLACES_SHOWN = 5  # of records of one form
 MAX_IDS = 100
 MAX_HEADERS = 100
-SETTLE_EVERY = 1000  # records, after which limits are looked at
+SETTLE_BYTES = 4 << 20  # after which limits are looked at
 NO_TIMESTAMP = -1
 ID_HEADERS = {"key": b"__key_schema_id", "value": b"__value_schema_id"}
 
@@ -173,6 +173,7 @@ class Summary:
     lateness: Spread = field(default_factory=Spread)  # ms, of a timestamp before its batch's newest, or its append
     unread: dict[str, Tally] = field(default_factory=dict)  # batches, by why
     deleted: int = 0  # offsets, before they were read
+    unsettled: int = field(default=0, compare=False)  # bytes since limits were looked at
 
     def add(self, record: Record, place: Place, append_time: int | None, newest: int) -> None:
         """One more record, as its producer has sent it."""
@@ -187,7 +188,8 @@ class Summary:
             size += self._add_headers(headers, by_name.keys())
         self.sizes.add(size)
         self._add_time(record.timestamp, place, append_time, newest)
-        if not self.records % SETTLE_EVERY:
+        self.unsettled += size
+        if self.unsettled > SETTLE_BYTES:
             self.settle()
 
     def _add_headers(self, headers: Iterable[Header], names: Iterable[bytes]) -> int:
@@ -230,6 +232,8 @@ class Summary:
         _add(self.unread, why, place)
 
     def settle(self) -> None:
+        """Apply the limits. It is done from time to time, and before the end."""
+        self.unsettled = 0
         self.key.settle()
         self.value.settle()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 from copy import deepcopy
 
+import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch
+from kafka_sidecar.pipeline.suggest.shape import CAPS
 from kafka_sidecar.pipeline.suggest.summary import MAX_HEADERS, MAX_IDS, MAX_PLACES_SHOWN, Place, Summary
 from pipeline.records.logs import SENT_AT
 
@@ -85,3 +87,16 @@ def test_lateness_is_that_of_the_append_if_the_broker_has_set_it() -> None:
     assert summary(records).lateness.ends() == (0, 10)
     assert summary(records, 0, SENT_AT + 100).lateness.ends() == (90, 100)
     assert summary([NewRecord(b"a", None, (), -SENT_AT - 1)]).untimed.count == 1
+
+
+def test_limits_are_looked_at_after_some_bytes() -> None:
+    """Else a task would remember all places of hostile documents before it looks."""
+    found = Summary()
+    names = 0
+    for number in range(12):
+        content = {f"a{number}{one}": {f"b{two}": 1 for two in range(400)} for one in range(100)}
+        (batch,) = batches(build_batch([NewRecord(orjson.dumps(content), None)]))
+        found.add(batch.records()[0], Place(0, number), None, 0)
+        names = max(names, found.value.documents["bare"].shape.places(1))
+    assert found.value.documents["bare"].cap < CAPS[0]
+    assert names < 12 * 100 * 400
