@@ -211,6 +211,10 @@ bench-tls: install ## CPU per request with TLS from clients, to brokers and both
 bench-replay: spark-install kafka ## CPU per record and memory of replay-policy, by how it could read the records
 	$(BIN)/python bench/replay.py
 
+.PHONY: bench-suggest
+bench-suggest: spark-install kafka ## CPU per record and memory of suggest-policy, for 5 million records of 1 KB
+	$(BIN)/python bench/suggest.py
+
 # Go programs and 22 MB of schemas, which the tests of CI do without.
 TOOLS := $(abspath .cache/tools)
 OPERATOR := github.com/prometheus-operator/prometheus-operator@v0.85.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from importlib.util import find_spec
@@ -119,6 +120,49 @@ def replay_policy(
         exit_with_error(explain(error))
 
 
+@app.command("suggest-policy")
+def suggest_policy(
+    topic: Annotated[str, typer.Argument(help="Topic to read.")],
+    config: ConfigFile = None,
+    bootstrap_servers: BootstrapServers = None,
+    first: Annotated[str | None, typer.Option("--from", help="Offset, UTC time or duration before now.")] = None,
+    until: Annotated[str | None, typer.Option(help="Likewise; not included.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Only so many offsets at the end of each partition.")] = None,
+    sample: Annotated[float, typer.Option(min=0.000001, max=1, help="The share of batches to look at.")] = 1,
+    segments: Annotated[
+        Path | None, typer.Option(help="Folder of a broker's segment files, in place of brokers.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, max=0.5, help="The share of records that may be otherwise: 0.001.")
+    ] = 0,
+    closed: Annotated[bool, typer.Option("--closed", help="Forbid fields and headers that were never there.")] = False,
+    no_ranges: Annotated[bool, typer.Option("--no-ranges", help="Say nothing about ranges and sizes.")] = False,
+    samples: Annotated[int, typer.Option(min=0, help="How many rejected records of each reason are shown.")] = 3,
+    path: Annotated[str, typer.Option(help="Folder of the files.")] = "kafka-sidecar-suggestion",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Find what holds for a topic, as policies."""
+    flags: dict[str, object] = {"bootstrap_servers": bootstrap_servers}
+    if segments is not None and config is None and bootstrap_servers is None:
+        flags |= PLACEHOLDER
+    settings = load_config(config, flags, (*EXTRA, "jsonschema_rs"))
+    from kafka_sidecar.pipeline.failures import explain
+    from kafka_sidecar.pipeline.replay.command import parse_bound
+    from kafka_sidecar.pipeline.suggest import command
+    from kafka_sidecar.pipeline.suggest.json_schema import Options
+
+    now = round(time.time() * 1000)
+    try:
+        ends = parse_bound(first, now), parse_bound(until, now)
+        options = Options(tolerance, closed, not no_ranges)
+        request = command.Request(topic, *ends, last, sample, segments, options, samples, path)
+        command.main(settings, request, as_json)
+    except (ValueError, OSError) as error:
+        exit_with_error(str(error))
+    except command.FAILURES as error:
+        exit_with_error(explain(error))
+
+
 @app.command()
 def report(
     config: ConfigFile = None,
@@ -139,10 +183,11 @@ def report(
     typer.echo(command.report(settings, output, last_s, replay))
 
 
-def load_config(path: Path | None, flags: dict[str, object]) -> Config:
-    """The configuration; exits with code 2 and the remedy if it is invalid, or if the extra is not installed."""
-    if missing := [name for name in EXTRA if find_spec(name) is None]:
-        exit_with_error(f"pipeline: {', '.join(missing)} not installed; in a clone, pip install '.[pipeline]'")
+def load_config(path: Path | None, flags: dict[str, object], modules: Sequence[str] = EXTRA) -> Config:
+    """The configuration; exits with code 2 and the remedy if it is invalid, or if an extra is not installed."""
+    if missing := [name for name in modules if find_spec(name) is None]:
+        extras = "pipeline,schemas" if modules != EXTRA else "pipeline"
+        exit_with_error(f"pipeline: {', '.join(missing)} not installed; in a clone, pip install '.[{extras}]'")
     try:
         return load(path, os.environ, flags)
     except ConfigError as error:

@@ -17,7 +17,7 @@ from support.structure import (
     with_import,
 )
 
-HOUSE, CODEC, PLUGINS, SPARK, AUDIT, PROXY, LIBRARIES, FEATURES, SERVER, SECURITY, RELAY, STAGES = contracts()
+HOUSE, CODEC, PLUGINS, SPARK, SUGGEST, AUDIT, PROXY, LIBRARIES, FEATURES, SERVER, SECURITY, RELAY, STAGES = contracts()
 # An import that must not be, and the contract that forbids it.
 FORBIDDEN = [
     ("codec.wire", "plugins.settings", HOUSE),
@@ -32,6 +32,7 @@ FORBIDDEN = [
     ("proxy.server.server", "pipeline", HOUSE),
     ("proxy.server.server", "pipeline", SPARK),
     ("policies.plans", "numpy", SPARK),
+    ("pipeline.suggest.shape", "pyspark", SUGGEST),
     ("audit", "asyncio", AUDIT),
     ("proxy.telemetry.metrics", "proxy.features.validation.stats", PROXY),
     ("proxy.server.admin.exposition", "proxy.cli.main", PROXY),

@@ -106,10 +106,15 @@ def load_records(spark: SparkSession, config: Config, slices: Sequence[Slice]) -
     return spark.read.format(NAME).load()
 
 
+def max_batch_bytes(config: Config) -> int:
+    """How many bytes a batch may have, decompressed and with its large messages whole."""
+    messages = [topic.max_message + MORE_BYTES for topic in config.large_messages.topics]
+    return max([config.validation.max_batch, *messages])
+
+
 def read_slice(config: Config, part: Slice) -> Iterator[Row]:
     """The rows of one slice. Raises what `SliceReader` does, and CodecError if a batch is damaged."""
-    messages = [topic.max_message + MORE_BYTES for topic in config.large_messages.topics]
-    limit = max([config.validation.max_batch, *messages])
+    limit = max_batch_bytes(config)
     for batch in SliceReader(config, part).batches():
         if batch.magic != NEWEST_MAGIC or batch.header.is_control:
             continue

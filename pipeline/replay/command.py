@@ -100,7 +100,7 @@ def replay_policy(config: Config, request: Request, console: Console) -> Report:
         One of `FAILURES`: the topic cannot be read, or a task has failed.
     """
     job = Job(config, request.policy, parse_grouping(request.by, request.plain))
-    policies, notes = _describe_policies(job, request.topics)
+    policies, notes = describe_policies(job, request.topics)
     # Before Spark, which takes seconds to start.
     if request.segments is not None:
         slices, ranges = find_segments(request.segments, list(request.topics)), {}
@@ -149,7 +149,7 @@ def print_report(report: Report, request: Request, as_json: bool, console: Conso
         )
 
 
-def _describe_policies(job: Job, topics: Sequence[str]) -> tuple[Policies, list[str]]:
+def describe_policies(job: Job, topics: Sequence[str]) -> tuple[Policies, list[str]]:
     """What is applied to each topic, and what cannot be replayed exactly. Raises ValueError."""
     rules = open_rules(job)
     found: Policies = {}

@@ -31,6 +31,9 @@ LONGEST = (
     "reconcile/test_command.py",
     "reconcile/test_compaction.py",
     "reconcile/test_generate.py",
+    "suggest/test_how_to.py",
+    "suggest/test_command.py",
+    "suggest/test_known_topics.py",
 )
 LOCAL = Pipeline(master="local[1]", spark=SMALL)
 
