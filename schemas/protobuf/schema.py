@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar.codec.checkpoint import checkpoint
+from kafka_sidecar.schemas.language import NotOfSchemaError
 from kafka_sidecar.schemas.protobuf.errors import ProtobufSchemaError
 from kafka_sidecar.schemas.protobuf.walk import (
     FRAMED,
@@ -30,6 +31,8 @@ from kafka_sidecar.schemas.protobuf.walk import (
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
+    from kafka_sidecar.schemas.json_paths import JsonPaths
+    from kafka_sidecar.schemas.masks import Mask
     from kafka_sidecar.schemas.protobuf.program import Program, Type
 
 try:
@@ -222,42 +225,19 @@ class ProtobufSchema:
         return ProtobufFault(self._path(stack), rule, -found // 16 - start)
 
     def replace_fields(
-        self,
-        data: bytes,
-        start: int,
-        end: int,
-        paths: Sequence[str],
-        mask: str | None,
-        keep_last: int = 0,
-        framed: bool = False,
+        self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
     ) -> bytes:
-        """``data[start:end]`` with the fields masked that the paths name. What the schema does not have stays.
-
-        Args:
-            paths: as JSON paths: ``$.card.number``, ``$.items[*].price``, ``$.notes['k']``, ``$..ssn``.
-            mask: a text, which fields of numbers and enums must be able to have; None: the zero of each type.
-            keep_last: how many characters of a text stay after ``***``, which then is the mask.
-
-        Raises:
-            UnmaskableError: a path leads to what cannot have the mask; a ValueError.
-            ValueError: a path is invalid, or the bytes are no message of the schema.
-        """
+        """As of any schema. There is no null: a mask without a text is the zero of each type, or an empty message."""
         at, node = self._checked(data, start, end, MAX_DEPTH, framed)
-        own = masks.Mask(masks.MASK if keep_last else mask, keep_last)
         descriptor = self._program.types[node].descriptor
-        return data[start:at] + masks.replace_fields(self._types, descriptor, data, at, end, paths, own)
+        return data[start:at] + masks.replace_fields(self._types, descriptor, data, at, end, paths, mask)
 
-    def find_unmaskable(self, paths: Sequence[str], mask: str | None, keep_last: int = 0) -> list[str]:
-        """What `replace_fields` would refuse of any type in the file, or of the one that was chosen: one line for each.
-
-        Raises:
-            ValueError: a path is invalid.
-        """
+    def find_unmaskable(self, paths: JsonPaths, mask: Mask) -> list[str]:
+        """Of any type in the file, or of the one that was chosen."""
         roots = [self.descriptor]
         if self._framed == FRAMED_ANY:
             roots = list(self._files.pool.FindFileByName(self._files.name).message_types_by_name.values())
-        own = masks.Mask(masks.MASK if keep_last else mask, keep_last)
-        return masks.find_unmaskable(self._types, roots, paths, own)
+        return masks.find_unmaskable(self._types, roots, paths, mask)
 
     @cached_property
     def _types(self) -> Mapping[str, Type]:
@@ -269,10 +249,10 @@ class ProtobufSchema:
         return self._program.types[self._node].descriptor
 
     def _checked(self, data: bytes, start: int, end: int, max_depth: int, framed: bool) -> tuple[int, int]:
-        """Where a message begins, and its type. Raises ValueError if it is not valid."""
+        """Where a message begins, and its type. Raises NotOfSchemaError."""
         fault = self.fault_of(data, start, end, max_depth, framed)
         if fault is not None:
-            raise ValueError(str(fault))
+            raise NotOfSchemaError(str(fault))
         return self._named(data, start, end, max_depth) if framed else (start, self._node)
 
     def _named(self, data: bytes, start: int, end: int, max_depth: int) -> tuple[int, Any]:
