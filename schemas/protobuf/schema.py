@@ -227,22 +227,17 @@ class ProtobufSchema:
     def replace_fields(
         self, data: bytes, start: int, end: int, paths: JsonPaths, mask: Mask, framed: bool = False
     ) -> bytes:
-        """As `Schema.replace_fields`. What the schema does not have stays; a mask of null is the zero of each type.
-
-        Raises:
-            UnmaskableError: a path leads to what cannot have the mask; a ValueError.
-        """
+        """As of any schema. There is no null: a mask without a text is the zero of each type, or an empty message."""
         at, node = self._checked(data, start, end, MAX_DEPTH, framed)
         descriptor = self._program.types[node].descriptor
-        return data[start:at] + masks.replace_fields(self._types, descriptor, data, at, end, paths.texts, mask)
+        return data[start:at] + masks.replace_fields(self._types, descriptor, data, at, end, paths, mask)
 
     def find_unmaskable(self, paths: JsonPaths, mask: Mask) -> list[str]:
-        """What `replace_fields` would refuse of any type in the file, or of the one that was chosen: one line for
-        each."""
+        """Of any type in the file, or of the one that was chosen."""
         roots = [self.descriptor]
         if self._framed == FRAMED_ANY:
             roots = list(self._files.pool.FindFileByName(self._files.name).message_types_by_name.values())
-        return masks.find_unmaskable(self._types, roots, paths.texts, mask)
+        return masks.find_unmaskable(self._types, roots, paths, mask)
 
     @cached_property
     def _types(self) -> Mapping[str, Type]:
@@ -254,7 +249,7 @@ class ProtobufSchema:
         return self._program.types[self._node].descriptor
 
     def _checked(self, data: bytes, start: int, end: int, max_depth: int, framed: bool) -> tuple[int, int]:
-        """Where a message begins, and its type. Raises ValueError if it is not valid."""
+        """Where a message begins, and its type. Raises NotOfSchemaError."""
         fault = self.fault_of(data, start, end, max_depth, framed)
         if fault is not None:
             raise NotOfSchemaError(str(fault))

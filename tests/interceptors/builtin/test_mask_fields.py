@@ -350,7 +350,7 @@ def test_fields_of_protobuf_messages_are_masked_by_their_own_type(tmp_path: Path
     before = PREFIX + b"\2\2"
     assert consumed(settings, before + MESSAGE, before + MESSAGE[:-1]) == [before + HIDDEN, b'"***"']
     assert consumed({**settings, "prefix": "none"}, MESSAGE) == [HIDDEN]
-    with pytest.raises(ValueError, match=r"fields: \$.refund: a Refund cannot be masked"):
+    with pytest.raises(ValueError, match=r"fields: \$.refund: a message Refund cannot be masked"):
         consumed({**settings, "fields": ["$.refund"]})
 
 

@@ -47,7 +47,7 @@ def test_a_schema_is_called_by_its_type_and_has_the_first_one_of_the_file() -> N
 
 @pytest.mark.parametrize("reference", [MONEY, in_base64(MONEY)])
 def test_imports_lead_to_references_in_either_form(reference: str) -> None:
-    references = {"shop/money.proto": reference, "wrong.proto": "which nobody imports"}
+    references = {"shop/money.proto": reference, "wrong.proto": "which no file imports"}
     for root in (PAYMENT, in_base64(PAYMENT)):
         schema = ProtobufSchema.parse(root, references)
         data = b"\x0a\x05\x08\x07\x12\x01\xff"

@@ -1,4 +1,4 @@
-"""Texts of .proto files: the same descriptors as of protoc, and one line for what is none."""
+"""Texts of .proto files: the same descriptors as of protoc, and one line for what is not one."""
 
 from __future__ import annotations
 
