@@ -16,7 +16,7 @@ help: ## list the tasks
 	@touch $@
 
 # What was compiled would hide an edited source, so every task that installs builds it again first.
-TYPED := $(wildcard audit/*.pxd codec/*.pxd codec/*/*.pxd proxy/*/*.pxd proxy/*/*/*.pxd schemas/*/*.pxd)
+TYPED := $(wildcard audit/*.pxd codec/*.pxd codec/*/*.pxd proxy/*/*.pxd proxy/*/*/*.pxd schemas/*.pxd schemas/*/*.pxd)
 .venv/.installed: .venv/.dependencies pyproject.toml setup.py codec/compiled.py $(TYPED) $(TYPED:.pxd=.py)
 	find audit codec proxy schemas -name '*.so' -delete
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

@@ -83,7 +83,7 @@ def schema() -> None:
 app.command("inject")(inject_sidecar)
 
 
-JOBS = ("jars", "reconcile", "replay-policy", "report")
+JOBS = ("jars", "reconcile", "replay-policy", "report", "suggest-policy")
 
 
 def _jobs(incomplete: str) -> list[str]:

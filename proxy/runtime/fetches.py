@@ -43,4 +43,5 @@ class PlugInFetches:
             async with asyncio.timeout(MAX_FETCH_S):
                 await plug_in.resolve(key)
         except (Exception, SystemExit):  # whatever a plug-in raises is its failure, not the session's
-            log.exception("plug-in fetch failed", extra={self._kind: name})
+            of_policy, of_interceptor = (name if self._kind == kind else None for kind in ("policy", "interceptor"))
+            log.exception("plug-in fetch failed", extra={"policy": of_policy, "interceptor": of_interceptor})
