@@ -72,7 +72,7 @@ def test_without_auditor_and_topic_nothing_is_audited() -> None:
     ("section", "problem"),
     [
         ("auditor.class: events", "audit.topic: is missing: name the topic to which the events are sent"),
-        ("auditor.class: loging", "unknown auditor 'loging': did you mean logging? set its type to module:Class, or to one of"),
+        ("auditor.class: loging", "unknown auditor 'loging': did you mean logging? set its type to module:Class"),
         ("{topic: t, settings: {max_key: 1}}", "audit.settings.max_key: is not a setting; did you mean max_keys?"),
         ("{topic: t, auditor.bucket.ms: 0}", "audit.auditor_bucket_ms: write 1 or more"),
         ("{topic: t, auditor.bucket.ms: 1, auditor_bucket_ms: 2}",
