@@ -115,7 +115,8 @@ def _share() -> Column:
 
 def _sums() -> list[Column]:
     """What is due and missing where it is known, and the number of buckets in other states."""
-    known, due = "state NOT IN ('UNKNOWN', 'OPEN', 'PROVISIONAL')", column("expected") - column("pending")
+    # What is missing of a compacted topic may have been deleted.
+    known, due = "state NOT IN ('UNKNOWN', 'OPEN', 'PROVISIONAL', 'COMPACTED')", column("expected") - column("pending")
     return [
         functions.coalesce(functions.sum(functions.when(functions.expr(known), due)), functions.lit(0)).alias("due"),
         total("missing", known),
@@ -147,7 +148,7 @@ def _completeness(rows: DataFrame, at: Column) -> DataFrame:
 
 def _worst(rows: DataFrame) -> DataFrame:
     """The buckets with the most missing records, then those of which least is known."""
-    picked = rows.where("missing > 0 OR surplus > 0 OR state = 'UNKNOWN'")
+    picked = rows.where("(missing > 0 AND state != 'COMPACTED') OR surplus > 0 OR state = 'UNKNOWN'")
     order = (column("state") == "UNKNOWN", column("missing").desc(), column("surplus").desc(), "bucket_start", *HOP)
     return picked.orderBy(*order).select(
         *HOP, "bucket_start", "bucket_ms", "expected", "seen", "pending", "missing", "surplus", "completeness", "state"

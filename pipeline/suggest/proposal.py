@@ -21,6 +21,7 @@ from kafka_sidecar.pipeline.suggest.summary import (
 )
 
 MIN_LIMIT = 64  # bytes
+FORMS = {"prefix": "confluent", "header": "confluent_header"}  # of the policy `schema`, by how the id is there
 MAX_FIELDS = 200  # places of a document that are shown
 # In seconds; what took longer has no limit.
 WINDOWS = {"1m": 60, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400, "7d": 604_800, "30d": 2_592_000}
@@ -64,6 +65,8 @@ def propose(topic: str, summary: Summary, options: Options) -> Proposal:
             schemas[name] = {"$schema": DIALECT, "title": f"{topic}-{name}"} | schema
             fields[name] = list(islice(fields_of(schema, document.shape), MAX_FIELDS + 1))
             policies.append(_of_schema(slug, topic, name, formats[name], options))
+        elif formats[name].is_schema_by_id:
+            policies.append(_of_id(slug, name, formats[name], options))
     found = (_of_key(slug, summary, formats["key"], options), _of_headers(slug, summary, options))
     policies += [one for one in (*found, *_of_sizes(slug, summary, options), _of_times(slug, summary, options)) if one]
     return Proposal(
@@ -91,6 +94,20 @@ def _of_schema(slug: str, topic: str, part: str, of: Format, options: Options) -
     else:
         why.append(f"{of.nulls:,} are null")
     return Policy(f"{slug}-{part}", "json_schema", settings, tuple(why))
+
+
+def _of_id(slug: str, part: str, of: Format, options: Options) -> Policy:
+    """The id is required: only a registry has the schema."""
+    settings: dict[str, Any] = {"require": "id", "forms": [FORMS[of.framing]]}
+    if part == "key":
+        settings["part"] = part
+    why = [f"{share(of.count, of.of)} {part}s are {of.text}"]
+    if of.nulls <= options.tolerance * (of.of + of.nulls):
+        settings["allow_null"] = False
+    else:
+        why.append(f"{of.nulls:,} are null")
+    why.append("with a registry under schema_registries: set registry, and require: conforms")
+    return Policy(f"{slug}-{part}", "schema", settings, tuple(why))
 
 
 def _of_key(slug: str, summary: Summary, of: Format, options: Options) -> Policy | None:

@@ -59,7 +59,7 @@ def test_the_demo_shows_its_figures_and_results(runs: Runs) -> None:
     assert "1,000 records sent, 1,000 acknowledged, 1,000 read" in text
     assert "0 records lost, 0 read twice" in text
     assert "30 cut off records to 'payments': 30 INVALID_RECORD" in text
-    assert "62 records rejected, by the sidecar's own count" in text
+    assert "124 records rejected, by the sidecar's own count" in text
     assert "requires records to" in text
     assert re.search(r"in the log +written-by=demo-customers +\{.*4111111111111111", text)
     assert re.search(r"consumed +written-by=demo-customers +\{.*\*\*\*1111", text)

@@ -43,13 +43,15 @@ POLICY_SETTINGS: dict[str, Any] = {
     "unique": {"type": "json", "allow_null": False, "part": "both", "unique_keys": True},
     "items": {"type": "json_schema", "file": str(Path(__file__).with_name("items.json"))},
     "nothing": {"type": "avro", "file": str(Path(__file__).with_name("nothing.avsc")), "part": "key"},
+    "message": {"type": "protobuf", "file": str(Path(__file__).with_name("message.proto"))},
+    "identified": {"type": "schema", "require": "id"},
     "stub": {"type": "support.policies:Stub", "class_path": str(ROOT / "tests"), "refused": "{broken"},
 }  # fmt: skip
 # By topic. Every built-in, in its forms; then several together, of which the first one is reported.
 TOPIC_POLICIES = {
     "cel": 'cel:"size(key) < 10"', "headers": "web", "json": "json", "unique": "unique", "key": "key:order-[0-9]+",
     "few": "few", "small": "small", "require": "require_header:trace-id", "recent": "recent", "stub": "stub",
-    "items": "items", "nothing": "nothing",
+    "items": "items", "nothing": "nothing", "message": "message", "identified": "identified",
     "all": "few, small, web, recent, require_header:trace-id, json, key",
 }  # fmt: skip
 Found = Counter[tuple[str, int, int, str, str, int, str]]  # topic, batch offset, index, policy, reason, code, message

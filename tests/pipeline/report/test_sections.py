@@ -17,13 +17,18 @@ def expected(made: Traffic) -> dict[truth.Key, truth.Row]:
     return truth.rows(made, LIMITS.lateness, LIMITS.clock_skew)
 
 
+def name_of(life: str) -> str:
+    """A topic that was created again is one of the report: orders/2 is orders."""
+    return life.partition("/")[0]
+
+
 def test_topics_have_the_sums_of_their_known_buckets(report: Report, made: Traffic) -> None:
     rows = expected(made)
     for found in report.sections["topics"].to_pylist():
         mine = [
             row
             for (topic, _, hop, group), row in rows.items()
-            if (topic, hop, group) == (found["topic"], found["hop"], found["group"])
+            if (name_of(topic), hop, group) == (found["topic"], found["hop"], found["group"])
         ]
         known = [row for row in mine if row["state"] == "FINAL"]
         due = sum(row["expected"] - row["pending"] for row in known)
@@ -35,11 +40,11 @@ def test_topics_have_the_sums_of_their_known_buckets(report: Report, made: Traff
 
 
 def test_the_worst_bucket_is_first_and_its_offsets_are_named(report: Report, made: Traffic) -> None:
-    known = [row for row in expected(made).values() if row["state"] != "UNKNOWN"]
+    known = [row for row in expected(made).values() if row["state"] not in ("UNKNOWN", "COMPACTED")]
     worst = report.sections["worst"].to_pylist()[0]
     assert worst["missing"] == max(row["missing"] for row in known)
     lost = {
-        (topic, partition, group, offset)
+        (name_of(topic), partition, group, offset)
         for (topic, _, hop, group), row in expected(made).items()
         if hop == "deliver" and row["state"] != "UNKNOWN"
         for partition, offset in row["lost"]

@@ -297,6 +297,7 @@ TOPICS = (
     Known(
         "avro", avro_by_id, "Avro, after the id of its schema", "text",
         {
+            "value": {"type": "schema", "require": "id", "forms": ["confluent"], "allow_null": False},
             "key": {"type": "key", "pattern": "[0-9]+"},
             "sizes": {"type": "limits", "max_key_bytes": 64, "max_value_bytes": 128},
             "time": TIME,
@@ -306,6 +307,7 @@ TOPICS = (
     Known(
         "guids", avro_by_header, "Avro, with the id of its schema in a header", "null",
         {
+            "value": {"type": "schema", "require": "id", "forms": ["confluent_header"], "allow_null": False},
             "headers": {"type": "headers", "required": ["__value_schema_id"]},
             "sizes": {"type": "limits", "max_value_bytes": 128},
             "time": TIME,
@@ -326,7 +328,11 @@ TOPICS = (
     ),
     Known(
         "messages", protobuf_by_id, "Protobuf, after the id of its schema", "null",
-        {"sizes": {"type": "limits", "max_value_bytes": 128}, "time": TIME},
+        {
+            "value": {"type": "schema", "require": "id", "forms": ["confluent"], "allow_null": False},
+            "sizes": {"type": "limits", "max_value_bytes": 128},
+            "time": TIME,
+        },
         ids={"12": RECORDS},
     ),
     Known(
