@@ -25,4 +25,4 @@ def test_the_demo_has_the_same_results_at_a_broker_and_begins_at_none_that_has_i
         assert (first.returncode, "WRONG" in first.stdout) == (0, False), first.stdout + first.stderr
         again = run()
         assert again.returncode == 1
-        assert "delete customers, documents, orders, payments, or take another" in again.stderr
+        assert "delete customers, documents, orders, orders-avro, payments, or take another" in again.stderr
