@@ -94,7 +94,7 @@ class KnownRegistry(Registry):
     def __init__(self, answers: Mapping[Question, Answer]) -> None:
         self.answers = answers
 
-    def get(self, question: Question) -> Answer:
+    def get(self, question: Question, is_doubted: bool = False) -> Answer:
         return self.answers[question]
 
 

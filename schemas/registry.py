@@ -28,6 +28,7 @@ THREADS = 4  # requests of one registry that are under way at once
 ANSWER_WITHIN_S = 4.5  # less than the proxy lets a policy fetch
 OUTAGES = 3  # questions in a row for which it has not responded: nothing is asked for a while then
 BUSY_S = 1.0
+YOUNG_S = 1.0
 DURATION_BUCKETS = 64
 
 log = logging.getLogger(__name__)
@@ -181,8 +182,13 @@ class Registry:
         """Questions about unknown ids that had to wait for those of others."""
         return self._turns.held_back
 
-    def get(self, question: Question) -> Answer:
+    def get(self, question: Question, is_doubted: bool = False) -> Answer:
         """What is known, at once and from any thread.
+
+        Args:
+            question: what is asked.
+            is_doubted: the answer may have changed since: one about subjects is asked for again if it is older than
+                `YOUNG_S`. For callers that would reject something for it.
 
         Raises:
             NotFetchedError: it has to be fetched.
@@ -196,7 +202,10 @@ class Registry:
             kept = self._find(question)
             if kept is not None and now < kept.until:
                 answer: Answer = kept.answer
-                return answer
+                if not is_doubted or self._is_young(kept, now):
+                    return answer
+                kept = Kept(answer, now, True)
+                self._subjects.put(question, kept)
             failure = self._failures.get(question)
             is_down = now < self._down_until
             failed_now = is_down or (failure is not None and now < failure.until)
@@ -226,6 +235,9 @@ class Registry:
         except TimeoutError:
             with self._lock:
                 self._fail(question, f"no answer within {ANSWER_WITHIN_S:g} s")
+
+    def _is_young(self, kept: Kept, now: float) -> bool:
+        return not kept.is_of_use or kept.until - now >= self.settings.subjects_ttl_s - YOUNG_S
 
     def _find(self, question: Question) -> Kept | None:
         if isinstance(question, SchemaOf) and (kept := self._schemas.get(question.id)) is not None:

@@ -262,19 +262,29 @@ class _Check:
         wanted: list[Question] = [VersionsOf(schema_id)]
         wanted += [LatestOf(subject)] if version == "latest" else []
         wanted += [CompatibleWith(subject, schema_id)] if version == "compatible" else []
-        versions, *more = answers = self._ask(*wanted)
-        if UNASKED in answers:
-            return UNASKED
+        found = known
+        for is_doubted in (False, True):  # what was registered since is not rejected for an older answer
+            answers = self._ask(*wanted, is_doubted=is_doubted)
+            if UNASKED in answers:
+                return UNASKED
+            found = self._compare(known, schema_id, subject, *answers)
+            if found.fault is None:
+                break
+        return found
+
+    def _compare(self, known: _Known, schema_id: SchemaId, subject: str, versions: Any, more: Any = None) -> _Known:
+        """What a registry has answered about the subject, and about the version that is required."""
+        version = self._own.version
         of_subject = {number for name, number in versions or () if name == subject}
         if not of_subject:
             return self._fault("wrong_subject", OF_ANOTHER, subject, schema_id)
-        if version == "latest" and (more[0] is None or more[0][0] not in of_subject):
+        if version == "latest" and (more is None or more[0] not in of_subject):
             return self._fault("not_latest", NOT_LATEST, subject, schema_id)
-        if version == "compatible" and not more[0]:
+        if version == "compatible" and not more:
             return self._fault("not_compatible", NOT_COMPATIBLE, subject, schema_id)
         return known
 
-    def _ask(self, *questions: Question) -> list[Any]:
+    def _ask(self, *questions: Question, is_doubted: bool = False) -> list[Any]:
         """The registry's answers; `UNASKED` in place of those that it has to be asked for, or cannot be.
 
         Raises:
@@ -284,7 +294,7 @@ class _Check:
         answers: list[Any] = []
         for question in questions:
             try:
-                answers.append(self._registry.get(question))
+                answers.append(self._registry.get(question, is_doubted))
             except NotFetchedError as error:
                 self.questions.add(error.question)
                 answers.append(UNASKED)

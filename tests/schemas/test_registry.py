@@ -101,6 +101,26 @@ async def test_a_schema_is_kept_for_ever() -> None:
     assert str(source.registry.get(SchemaOf(FIRST))) == "Order"
 
 
+async def test_an_answer_that_is_doubted_is_asked_for_again_but_not_all_the_time_and_not_in_an_outage() -> None:
+    source = Source(subjects_ttl_s=300, missing_ttl_s=5)
+    source.answers[LATEST] = (1, FIRST)
+    assert await source.got(LATEST) == (1, FIRST)
+    source.now += 0.5
+    assert source.registry.get(LATEST, is_doubted=True) == (1, FIRST)
+    source.now += 1
+    with pytest.raises(NotFetchedError):
+        source.registry.get(LATEST, is_doubted=True)
+    source.answers[LATEST] = (2, FIRST)
+    await source.registry.fetch(LATEST)
+    assert source.registry.get(LATEST, is_doubted=True) == (2, FIRST)
+    source.now += 10
+    source.error = OUTAGE
+    with pytest.raises(NotFetchedError):
+        source.registry.get(LATEST, is_doubted=True)
+    await source.registry.fetch(LATEST)
+    assert source.registry.get(LATEST, is_doubted=True) == (2, FIRST)
+
+
 async def test_schemas_are_kept_within_bytes_and_those_in_use_stay() -> None:
     source = Source(cache_bytes=1000)
     ids = [SchemaId("id", number) for number in range(1, 50)]

@@ -14,12 +14,16 @@ class RegistryInMemory(Registry):
     def __init__(self, answers: Mapping[Question, Answer], cold: bool = False) -> None:
         self.answers = dict(answers)
         self.asked: Counter[Question] = Counter()
+        self.newer: dict[Question, Answer] = {}  # once the older one is doubted
         self.failure: str | None = None
         self.is_cold = cold
         self.fetched: set[Question] = set()
 
-    def get(self, question: Question) -> Answer:
+    def get(self, question: Question, is_doubted: bool = False) -> Answer:
         self.asked[question] += 1
+        if is_doubted and question in self.newer:
+            self.fetched.discard(question)
+            self.answers[question] = self.newer.pop(question)
         if self.failure is not None:
             raise RegistryError(self.failure)
         if self.is_cold and question not in self.fetched:

@@ -140,6 +140,26 @@ def test_the_newest_version_or_a_compatible_one_can_be_required(validate: Valida
     ]
 
 
+async def test_what_was_registered_since_is_asked_for_again_before_a_record_is_rejected(
+    plan_of: Callable[..., Any], batch: Callable[..., Any], orders: TopicMetadata, registry: RegistryInMemory
+) -> None:
+    registry.is_cold = True
+    plan = plan_of(version="latest")
+
+    async def reasons(number: int) -> list[str]:
+        while True:
+            try:
+                return [one.reason for one in plan.validate(orders, batch(value(framed(number))), 1 << 20)]
+            except ResolveRequired as error:
+                await error.rule.policy.resolve(error.key)
+
+    assert await reasons(9) == []
+    registry.newer[VersionsOf(AVRO)] = frozenset({("orders-value", 3)})
+    registry.newer[LatestOf("orders-value")] = (3, AVRO)
+    assert await reasons(7) == []
+    assert await reasons(9) == ["not_latest"]
+
+
 def test_keys_and_both_parts(validate: Validate) -> None:
     pair = {"key": framed(9), "value": framed(7)}
     assert validate(pair, part="both") == []
