@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -57,10 +57,10 @@ def stored_offsets(direct: str, group: str, topic: str) -> dict[int, int]:
     return {int(one.partition_index): int(one.committed_offset) for topic_ in named for one in topic_.partitions}
 
 
-def set_policy(bootstrap: str, security: Security, topic: str, policy: str) -> None:
-    """The topic's own config, with Kafka's admin client."""
-    entry = ConfigEntry("record.validation.policy", policy, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+def set_configs(bootstrap: str, security: Security, topic: str, configs: Mapping[str, str]) -> None:
+    """The topic's own configs, with Kafka's admin client."""
+    entries = [ConfigEntry(*one, incremental_operation=AlterConfigOpType.SET) for one in configs.items()]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     admin = admin_client(bootstrap, security)
     admin.incremental_alter_configs([resource])[resource].result(LIMIT_S)
 

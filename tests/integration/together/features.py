@@ -29,6 +29,7 @@ class Place:
     denied: str  # a topic that no client may read or write
     folder: Path
     features: frozenset[str]
+    registry: str = ""  # the address of a schema registry, if one is needed
 
     @property
     def unseen(self) -> str:
@@ -129,11 +130,25 @@ def _broker_login(place: Place) -> Section:
     return {"brokers": {"security_protocol": protocol, "sasl": login}}
 
 
+def _policies(place: Place) -> Section:
+    """The policies of the topic, `json` and `schema` in one string: the first entry of a topic is the only one."""
+    names = [name for name in ("json", "schema") if name in place.features]
+    section: Section = {"topics": [{"name": place.topic, "policy": ", ".join(names)}]}
+    if "schema" not in names:
+        return section
+    policy = {"registry": "main", "forms": ["confluent_header"]}
+    if "topic_configs" in place.features:
+        section["topic_configs"] = {"schema_policy": "schema"}
+    return {**section, "policies": {"schema": policy}, "schema_registries": {"main": {"urls": [place.registry]}}}
+
+
 FEATURES: Mapping[str, Feature] = {
     one.name: one
     for one in (
         Feature("json", "policy `json` in the configuration; some batches have invalid records",
-                lambda place: {"topics": [{"name": place.topic, "policy": "json"}]}),
+                lambda place: {} if "schema" in place.features else _policies(place)),
+        Feature("schema", "policy `schema`: values are of a JSON Schema whose GUID is in a header; some are not",
+                _policies),
         Feature("looks", "the interceptor `latency` and one of the test's own, which change nothing", _looks),
         Feature("changes", "an interceptor that adds headers and changes values", _interceptor("Changes")),
         Feature("hides", "an interceptor that drops records", _interceptor("Hides")),

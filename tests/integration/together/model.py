@@ -20,6 +20,9 @@ LARGE = ("slices", "objects", "li")
 MAX_BATCH_BYTES = 100_000
 INVALID, OTHERS_INVALID, TOO_LARGE = "INVALID_RECORD", "OTHERS_INVALID", "MESSAGE_TOO_LARGE"
 SENT, TRIED, CONSUMED = ("sent", b"sidecar"), ("tried", b"1"), ("consumed", b"sidecar")
+# The schema of all values, by its GUID: an object with a number.
+SCHEMA_ID = ("__value_schema_id", b"\1" + bytes(range(16)))
+SCHEMA = '{"type": "object", "required": ["number"], "properties": {"number": {"type": "integer"}}}'
 EDITED = b" "  # is added to a value; it stays JSON
 
 
@@ -36,6 +39,8 @@ class Model:
     @property
     def is_validated(self) -> bool:
         """Whether values must be JSON."""
+        if "schema" in self.features:  # set on the topic, it applies besides what else is set there
+            return True
         return "json" in self.features and "topic_configs" not in self.features  # a topic's own config wins
 
     @property
@@ -47,8 +52,11 @@ class Model:
 
     def is_invalid(self, record: Record) -> bool:
         """What the policy says of a record."""
-        if "topic_configs" in self.features:
-            return all(name != "id" for name, _ in record.headers)
+        names = {name for name, _ in record.headers}
+        if "topic_configs" in self.features and "id" not in names:
+            return True
+        if "schema" in self.features and record.value is not None and SCHEMA_ID[0] not in names:
+            return True
         return self.is_validated and not _is_json(record.value)
 
     def errors(self, sent: Sent) -> list[str]:

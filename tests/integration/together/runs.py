@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID
 
 import yaml
 from harness.sidecar import COMMAND, Sidecar
@@ -18,9 +19,10 @@ from integration.together import aiokafka_client, audit_sums, broker_admin, chec
 from integration.together.clusters import FourWays
 from integration.together.connection import Connection, Reading
 from integration.together.features import Place, sections, security
-from integration.together.model import Look, Model
+from integration.together.model import SCHEMA, SCHEMA_ID, Look, Model
 from integration.together.records import Read, Script, Sent
 from integration.together.scenario import MAX_MESSAGE_BYTES, PARTITIONS, last, scripts
+from support.http_registry import running
 
 from kafka_sidecar.codec.apis import ErrorCode
 
@@ -62,6 +64,13 @@ class Run:
 
     def check(self) -> None:
         """Raises AssertionError with the first difference of each client."""
+        with running() as registry:
+            number = registry.add(f"{self.place.topic}-value", SCHEMA, "JSON")
+            registry.guids[str(UUID(bytes=SCHEMA_ID[1][1:]))] = number
+            self.place = replace(self.place, registry=registry.url)
+            self._check()
+
+    def _check(self) -> None:
         self._prepare()
         features = self.place.features
         config = self.place.folder / "sidecar.yaml"
@@ -72,7 +81,9 @@ class Run:
             denied = self.place.denied if "authorization" in features else None
             at = Connection(sidecar.bootstrap, self.place.topic, security(self.place), denied)
             if "topic_configs" in features:
-                broker_admin.set_policy(at.bootstrap, at.security, at.topic, "require_header:id")
+                own = {"record.validation.policy": "require_header:id"}
+                own |= {"confluent.value.schema.validation": "true"} if "schema" in features else {}
+                broker_admin.set_configs(at.bootstrap, at.security, at.topic, own)
             if "authorization" in features and at.security == PLAINTEXT:
                 self._check_metadata(at)
             sent = self._produce(at)

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from integration.together.model import Model
+from integration.together.model import SCHEMA_ID, Model
 from integration.together.records import Batch, Headers, Record, Script, Transaction
 
 PARTITIONS = 2
@@ -77,7 +77,8 @@ class Writer:
 
     def _headers(self, number: int, does: str) -> Headers:
         marks: Headers = (("do", does.encode()),) if does else ()
-        return (("id", b"%d" % number), *marks, ("null", None), ("id", b""))
+        schema: Headers = (SCHEMA_ID,) if "schema" in self.model.features else ()
+        return (("id", b"%d" % number), *marks, *schema, ("null", None), ("id", b""))
 
 
 def is_large(record: Record) -> bool:

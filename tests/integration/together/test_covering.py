@@ -29,6 +29,6 @@ def test_the_same_seed_gives_the_same_runs() -> None:
 
 
 def test_all_pairs_are_those_of_seventeen_columns_but_three() -> None:
-    assert len(FEATURES) == 17
+    assert len(FEATURES) == 18
     assert len(pairs()) == len({*pairs()}) == 133
     assert len(singles()) == 18
