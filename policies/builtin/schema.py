@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field, model_validator
 
+from kafka_sidecar.codec.checkpoint import checkpoint
 from kafka_sidecar.plugins.settings import Settings, quote, read_settings
 from kafka_sidecar.policies.contract import (
     ALL,
@@ -198,6 +199,7 @@ class _Check:
         """The records with what is known of their schema: first index, index after the last one."""
         payload = self._records.payload
         for first, end, place, start, stop in self._reader.runs(self._records):
+            checkpoint()
             key = place, payload[start:stop]
             if key not in self._ids:
                 self._ids[key] = self._know(*key)
@@ -240,6 +242,7 @@ class _Check:
             yield first, end, self._of_record(known, schema.record_name(b"", 0, 0))
             return
         for index in range(first, end):
+            checkpoint()
             record = self._records[index]
             data = (record.key if self._reader.of_key else record.value) or b""
             yield index, index + 1, self._of_record(known, schema.record_name(data, known.skip, len(data), framed=True))
@@ -309,6 +312,7 @@ class _Check:
         of_key = self._reader.of_key
         for first, end, known in self._found:
             for index in range(first, end):
+                checkpoint()
                 record = self._records[index]
                 data = record.key if of_key else record.value
                 if data is not None:

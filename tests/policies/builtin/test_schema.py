@@ -12,6 +12,7 @@ import pytest
 from support.avro_values import ORDER, VALUE, written
 from support.schema_registry import RegistryInMemory
 
+from kafka_sidecar.codec.checkpoint import Stop, StoppedError, stoppable
 from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import TopicMetadata, UnavailableError
@@ -158,6 +159,15 @@ async def test_what_was_registered_since_is_asked_for_again_before_a_record_is_r
     registry.newer[LatestOf("orders-value")] = (3, AVRO)
     assert await reasons(7) == []
     assert await reasons(9) == ["not_latest"]
+
+
+def test_a_batch_in_which_each_record_has_another_id_can_be_stopped(
+    plan_of: Callable[..., Any], batch: Callable[..., Any], orders: TopicMetadata
+) -> None:
+    stop = Stop()
+    stop.is_set = True
+    with stoppable(stop), pytest.raises(StoppedError):
+        plan_of(require="known").validate(orders, batch(value(framed(7)), value(framed(8))), 1 << 20)
 
 
 def test_keys_and_both_parts(validate: Validate) -> None:
