@@ -124,7 +124,7 @@ class ApicurioRegistry:
         name = str(found.get("name", "")) if isinstance(found, Mapping) else ""
         if response.status == 404 and name.endswith("NotFoundException"):
             return None
-        also = f", {name}" if name.isidentifier() else " and is no Apicurio Registry 3 there: see urls"
+        also = f", {name}" if name.isidentifier() else ": this address is not that of an Apicurio Registry 3, see urls"
         raise RegistryError(f"{response.url} responds to {path} with {response.status}{also}")
 
 

@@ -13,6 +13,7 @@ import select
 import subprocess
 import sys
 import time
+from math import ceil
 from threading import Lock
 from typing import Any
 
@@ -73,7 +74,7 @@ class SchemaProcess:
     def _exchange(self, question: object) -> Any:
         if self._child is None or self._child.poll() is not None:
             self._end()
-            self._child = _start()
+            self._child = _start(self._limit_s)
         requests, answers = self._child.stdin, self._child.stdout
         assert requests is not None
         assert answers is not None
@@ -103,11 +104,14 @@ def _is_event_loop() -> bool:
     return asyncio is not None and asyncio._get_running_loop() is not None
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start(limit_s: float) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        [sys.executable, "-m", WORKER, str(ceil(limit_s) + 1)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the sidecar, which drains
-    )  # fmt: skip
+    )
 
 
 SHARED = SchemaProcess()

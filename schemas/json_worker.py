@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import resource
+import signal
 import sys
 import time
 from collections import OrderedDict
@@ -17,8 +18,12 @@ MAX_MEMORY = 1 << 30  # bytes of addresses
 MAX_SCHEMAS = 256  # that are kept
 
 
-def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer until the requests end."""
+def serve(requests: IO[bytes], answers: IO[bytes], limit_s: int) -> None:
+    """Answer until the requests end.
+
+    An answer that takes longer than ``limit_s`` ends the process by SIGALRM. The one that has asked ends it earlier, but
+    may have been killed.
+    """
     schemas: OrderedDict[Source, JsonSchema] = OrderedDict()
 
     def schema_of(source: Source) -> JsonSchema:
@@ -35,6 +40,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             kind, source, *more = pickle.load(requests)  # noqa: S301 - of the process that started this one
         except EOFError:
             return
+        signal.alarm(limit_s)
         answer: Any
         try:
             began = time.monotonic()
@@ -44,9 +50,10 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             answer = ValueError(str(error))
         pickle.dump(answer, answers)
         answers.flush()
+        signal.alarm(0)
 
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     os.nice(5)  # the sidecar's own work goes first
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    serve(sys.stdin.buffer, sys.stdout.buffer, int(sys.argv[1]))

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 from urllib.parse import quote
 
@@ -304,8 +303,6 @@ def compiled(sources: Sources, name: str) -> Found:
     except (ValueError, RecursionError) as error:  # of the language, one line
         text = (str(error).splitlines() or [type(error).__name__])[0][:MAX_SHOWN]
         raise RegistryError(f"{name} cannot be used: {text}") from None
-    except NotImplementedError:
-        raise RegistryError(f"{name} is of the schema type {sources.language}, which is not supported") from None
     times, more = MEMORY[sources.language]
     return Found(schema, sources.size * times + more)
 
@@ -324,12 +321,9 @@ def _json(sources: Sources) -> Schema:
 
 def _protobuf(sources: Sources) -> Schema:
     """Of texts, or of descriptors in base64: those that are asked for, and those that some clients register."""
-    try:
-        language = import_module("kafka_sidecar.schemas.protobuf.schema")
-    except ModuleNotFoundError:
-        raise NotImplementedError from None
-    made: Schema = language.ProtobufSchema.parse(sources.text, sources.references)
-    return made
+    from kafka_sidecar.schemas.protobuf.schema import ProtobufSchema
+
+    return ProtobufSchema.parse(sources.text, sources.references)
 
 
 LANGUAGES: Mapping[str, Callable[[Sources], Schema]] = {"AVRO": _avro, "JSON": _json, "PROTOBUF": _protobuf}

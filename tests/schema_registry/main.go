@@ -1,4 +1,4 @@
-// A schema registry that this project did not write, at the port that it is told: franz-go's srfake.
+// A schema registry that this project did not write, at the address in its argument: franz-go's srfake.
 package main
 
 import (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from kafka_sidecar.schemas import json_schema
 from kafka_sidecar.schemas.json_graph import can_multiply
 from kafka_sidecar.schemas.json_process import SchemaProcess
 from kafka_sidecar.schemas.json_schema import MAX_HERE, JsonSchema, JsonSchemaError
+from kafka_sidecar.schemas.json_worker import serve
 
 LARGE = json.dumps({"text": "x" * MAX_HERE}).encode()
 # Each rule applies two that apply two: no value is as large as the work.
@@ -92,6 +96,35 @@ def test_a_process_that_ended_is_started_again(process: SchemaProcess) -> None:
     process._child.kill()
     process._child.wait()
     assert schema.fault_of(LARGE) is None
+
+
+def test_questions_are_answered_until_they_end() -> None:
+    source = ('{"type": "integer"}', (), False)
+    asked = [
+        ("compile", source),
+        ("find", source, b"1"),
+        ("find", source, b'"a"'),
+        ("compile", ('{"type": 1}', (), False)),
+    ]
+    requests, answers = io.BytesIO(b"".join(map(pickle.dumps, asked))), io.BytesIO()
+    serve(requests, answers, 5)
+    answers.seek(0)
+    seconds, good, bad, invalid = (pickle.load(answers) for _ in asked)
+    assert 0 <= seconds < 5
+    assert good is None
+    assert str(bad) == "$: type integer"
+    assert isinstance(invalid, ValueError)
+    assert signal.alarm(0) == 0, "none is left"
+
+
+def test_the_process_ends_by_itself_where_the_one_that_has_asked_was_killed(process: SchemaProcess) -> None:
+    JsonSchema("{}", is_trusted=False)
+    child = process._child
+    assert child is not None
+    assert child.stdin is not None
+    pickle.dump(("find", (json.dumps(LAUGHS), (), False), b"1"), child.stdin)
+    child.stdin.flush()
+    assert child.wait(timeout=20) == -signal.SIGALRM
 
 
 REFERRED = {"type": "object", "properties": {"of": {"$ref": "#/$defs/part"}, "to": {"$ref": "#/$defs/part"}}}

@@ -532,7 +532,7 @@ def test_apicurio_has_content_ids_and_global_ids(apicurio: FakeRegistry, schema_
 
 def test_what_apicurio_does_not_have(apicurio: FakeRegistry) -> None:
     assert answer(apicurio, SchemaOf(SchemaId("content_id", 9)), kind="apicurio") is None
-    with pytest.raises(RegistryError, match="with 404 and is no Apicurio Registry 3 there: see urls"):
+    with pytest.raises(RegistryError, match="with 404: this address is not that of an Apicurio Registry 3"):
         answer(apicurio, SchemaOf(SchemaId("content_id", 10)), kind="apicurio")
     with pytest.raises(RegistryError, match="set kind to confluent and urls to its /apis/ccompat/v7"):
         answer(apicurio, LatestOf("orders"), kind="apicurio")

@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from harness.schema_registry import NEEDS_GO, SchemaRegistryServer, has_go, schema_registry
 
-import kafka_sidecar.schemas.protobuf as protobuf
 from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.registries import open_registry
 from kafka_sidecar.schemas.registry import (
@@ -85,8 +84,6 @@ LANGUAGES = {
 def test_a_schema_with_references_is_found_by_its_id_and_by_its_guid(
     server: SchemaRegistryServer, client: SchemaRegistryClient, language: str
 ) -> None:
-    if language == "PROTOBUF" and not hasattr(protobuf, "__path__"):
-        pytest.skip("Protobuf is not supported")
     texts, name, good, bad = LANGUAGES[language]
     number = register(client, f"by-id-{language}", language, texts, name)
     guid = guid_of(server, f"by-id-{language}-value")
