@@ -21,8 +21,8 @@ MAX_SCHEMAS = 256  # that are kept
 def serve(requests: IO[bytes], answers: IO[bytes], limit_s: int) -> None:
     """Answer until the requests end.
 
-    An answer that takes longer than ``limit_s`` ends the process by SIGALRM. The one that has asked ends it earlier, but
-    may have been killed.
+    An answer that takes longer than ``limit_s`` ends the process by SIGALRM; who has asked ends it earlier, but may
+    have been killed.
     """
     schemas: OrderedDict[Source, JsonSchema] = OrderedDict()
 
