@@ -44,6 +44,7 @@ FRONT_DOORS = {
         "visibility",
         "wire",
     },
+    "dead_letters": {"letter"},
     "large_messages": {
         "back_pointers",
         "cache",

@@ -79,8 +79,8 @@ def all_pages() -> list[Page]:
 
 
 PACKAGES = (
-    "codec", "plugins", "outbound", "schemas", "policies", "interceptors", "audit", "large_messages", "deploy", "proxy",
-    "pipeline",
+    "codec", "plugins", "outbound", "schemas", "policies", "interceptors", "audit", "dead_letters", "large_messages",
+    "deploy", "proxy", "pipeline",
 )  # fmt: skip
 
 
