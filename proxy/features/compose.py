@@ -29,8 +29,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.exchanges.messages import MessageStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
-    from kafka_sidecar.proxy.features.authorization.authorization import AuthorizationFeature
-    from kafka_sidecar.proxy.features.authorization.denials import Denials
+    from kafka_sidecar.proxy.features.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
     from kafka_sidecar.proxy.features.schema_registries.registries import SchemaRegistries
@@ -185,9 +184,9 @@ class Features:
     # What the pages of the admin port show; None where it is not configured.
 
     @property
-    def denials(self) -> Denials | None:
-        made = cast("AuthorizationFeature | None", self.made.get("authorization"))
-        return made.denials if made is not None else None
+    def denials(self) -> list[Denials]:
+        """Of each feature that denies something."""
+        return [feature.denials for feature in self._in_order() if feature.denials is not None]
 
     @property
     def schema_registries(self) -> SchemaRegistries | None:

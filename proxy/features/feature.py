@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
     from kafka_sidecar.proxy.exchanges.produce import GuardStage as ProduceGuard
     from kafka_sidecar.proxy.exchanges.produce import Stage as ProduceStage
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
+    from kafka_sidecar.proxy.features.denials import Denials
 
 
 class TopicPolicies(Protocol):
@@ -103,6 +104,8 @@ NO_STAGES = Stages()
 
 class Feature:
     """One feature, with nothing to do where it does not say otherwise."""
+
+    denials: Denials | None = None  # where it denies clients something
 
     def load(self, config: Config) -> Callable[[], None]:
         """Load a configuration; what is returned applies it, to requests that begin then. Raises ConfigError."""

@@ -35,7 +35,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_topic,
     on_transaction,
 )
-from kafka_sidecar.proxy.features.authorization.denials import MAX_NAMED, Denials, Denied, explained
+from kafka_sidecar.proxy.features.denials import MAX_NAMED, Denials, Denied, explained
 from kafka_sidecar.proxy.relay.exchange import Client
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")

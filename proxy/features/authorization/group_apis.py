@@ -50,8 +50,8 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     shown_if,
 )
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun
-from kafka_sidecar.proxy.features.authorization.denials import explained
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
+from kafka_sidecar.proxy.features.denials import explained
 from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
 MAX_BEGINNING = 249  # characters of a topic's name

@@ -29,8 +29,8 @@ from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection, resol
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, Rules
-from kafka_sidecar.proxy.features.authorization.denials import explained
 from kafka_sidecar.proxy.features.authorization.topic_apis import is_replica
+from kafka_sidecar.proxy.features.denials import explained
 from kafka_sidecar.proxy.relay.exchange import Client
 
 MAX_SHARE_SESSIONS = 4  # of one connection that are remembered; Kafka's clients have one

@@ -1,4 +1,4 @@
-"""What clients were denied: counted, written as log lines, and the last of it stored for the admin port.
+"""Requests that features deny, by what and by whom: counted, written as log lines, the last stored for the admin port.
 
 Called in the event loop alone. Names that clients choose are cut, and nothing grows with their number.
 """
@@ -18,8 +18,6 @@ from typing import Protocol
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, Rejection
-from kafka_sidecar.proxy.features.authorization.checked_apis import Need
-from kafka_sidecar.proxy.features.feature import Decided
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
@@ -32,12 +30,26 @@ _OF = attrgetter("need.operation", "need.resource")
 LOG_INTERVAL_S = 10.0  # for one principal, operation and resource
 
 
+class Need(Protocol):
+    """An operation that a principal has to be allowed."""
+
+    @property
+    def operation(self) -> str: ...
+    @property
+    def resource(self) -> str:
+        """The type of the resource."""
+
+    @property
+    def name(self) -> str | bytes: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Denied(Rejection):
     """A rejection by a rule; the need has a name, no id."""
 
     need: Need
     id: str  # for the operator
+    mode: str = "enforce"  # shadow: it was not rejected
 
 
 def explained(why: Rejection, text: str | None = None) -> Rejection:
@@ -61,11 +73,32 @@ class Denial:
     since: float  # seconds since the epoch
     at: float  # the last time
     times: int
+    mode: str  # enforce or shadow, the last time
     # Of the last time:
     session: int
     client: str | None  # its address
     client_id: str | None
     client_software: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The feature that denies, as pages and log lines show it."""
+
+    policy: str  # in place of a policy
+    remedy: str
+    write: Callable[[Denial, int], None]  # a log line; the number of those that were suppressed before it
+
+
+class Decided(Protocol):
+    """As `feature.Decided`."""
+
+    @property
+    def is_used(self) -> bool: ...
+    @property
+    def wants_allowed(self) -> bool: ...
+    @property
+    def report(self) -> Callable[[int, Sequence[tuple[str, str, str]], bool, Client], None]: ...
 
 
 class Decides(Protocol):
@@ -76,11 +109,16 @@ class Decides(Protocol):
 
 
 class Denials:
-    """All denials of one process."""
+    """All denials of one feature, in one process."""
 
     def __init__(
-        self, counts: Counter[tuple[str, str, str]], clock: Callable[[], float], site: Decides | None = None
+        self,
+        counts: Counter[tuple[str, str, str]],
+        clock: Callable[[], float],
+        site: Decides | None = None,
+        source: Source | None = None,
     ) -> None:
+        self.source = source if source is not None else RULES
         self.prefix = token_hex(3)
         self._key = token_bytes(16)
         self._site = site
@@ -121,14 +159,14 @@ class Denials:
         who, operation, resource, name = kind
         known = self._recent.pop((*kind, api))
         denial = Denial(
-            one.id, api, operation, resource, name, who, _cut(one.message), now, now, 1,
+            one.id, api, operation, resource, name, who, _cut(one.message), now, now, 1, one.mode,
             client.number, client.host, _cut_or_none(client.client_id), _cut_or_none(client.client_software),
         )  # fmt: skip
         if known is not None:
             denial = replace(denial, since=known.since, times=known.times + 1)
         self._recent[*kind, api] = denial
         if (suppressed := self._lines.due(("denied", *kind))) is not None:
-            _log(denial, suppressed)
+            self.source.write(denial, suppressed)
 
     def find(self, denial_id: str) -> Denial | None:
         """The denial with this id, if it is one of the last."""
@@ -163,6 +201,14 @@ def _log(denial: Denial, suppressed: int) -> None:
             "suppressed": suppressed,
         },
     )
+
+
+RULES = Source(
+    "(rules)",
+    "If the client should be allowed this, add a rule to authorization.rules with this principal, operation and name. "
+    "If not, look at what the client does: it may use another topic, group or user than it was given.",
+    _log,
+)
 
 
 def _cut(text: str) -> str:
