@@ -7,11 +7,13 @@ client <-- their results, each at its place in the request <-- the stages that f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.messages import (
     alter_configs,
@@ -21,7 +23,10 @@ from kafka_sidecar.codec.messages import (
     incremental_alter_configs,
 )
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.exchanges.messages import TOPIC_RESOURCE, Rejection, reject_resource
+from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges.messages import TOPIC_RESOURCE, OpenMessage, Rejection, reject_resource
+from kafka_sidecar.proxy.relay.exchange import Client, Send
 
 
 def _reject_nothing(of: Any, why: Rejection) -> Struct:
@@ -59,6 +64,26 @@ class ElementsApi:
                 places.append((self.identify(one) if self.identify is not None else None, result))
         rejected = tuple(result for _, result in places if result is not None)
         return Cut(self, request if not rejected else replace_fields(request, **kept), rejected, tuple(places))
+
+    def validate(
+        self, request: OpenMessage, message: Any, elements: Iterable[Any], version: int, client: Client
+    ) -> Steps[Mapping[Hashable, Any]]:
+        """The broker's results, if the request had these elements alone: it is asked with `validate_only`."""
+        assert self.identify is not None
+        question = replace_fields(message, **{self.arrays[0]: tuple(elements), "validate_only": True})
+        encode = partial(encode_request, question, version, request.correlation_id, client.client_id)
+        (answer,) = yield Send(((yield from offload(encode, request.elements)),))
+        opened = yield from offload(partial(decode_response, self.response, answer, version), request.elements)
+        return {self.identify(result): result for result in getattr(opened.message, self.results)}
+
+
+def rejection_of(result: Any | None) -> Rejection | None:
+    """Why the broker rejects an element, if it does."""
+    if result is None:
+        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker has not answered for this topic")
+    if result.error_code != ErrorCode.NONE:
+        return Rejection(result.error_code, result.error_message or "")
+    return None
 
 
 _Place = tuple[Hashable, Struct | None]  # of an element: its identity, and its result where it is rejected

@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 MAX_RECENT = 1000  # denials that are stored
 MAX_NAMED = 20  # of one request that are stored and written; all are counted
 MAX_NAME_BYTES = 249  # of what clients choose
-_OF = attrgetter("need.operation", "need.resource")
 LOG_INTERVAL_S = 10.0  # for one principal, operation and resource
 
 
@@ -50,6 +49,7 @@ class Denied(Rejection):
     need: Need
     id: str  # for the operator
     mode: str = "enforce"  # shadow: it was not rejected
+    reason: str = "denied"
 
 
 def explained(why: Rejection, text: str | None = None) -> Rejection:
@@ -74,6 +74,7 @@ class Denial:
     at: float  # the last time
     times: int
     mode: str  # enforce or shadow, the last time
+    reason: str
     # Of the last time:
     session: int
     client: str | None  # its address
@@ -87,6 +88,7 @@ class Source:
 
     policy: str  # in place of a policy
     remedy: str
+    count_by: Callable[[Denied], tuple[str, str]]  # beside the API
     write: Callable[[Denial, int], None]  # a log line; the number of those that were suppressed before it
 
 
@@ -122,7 +124,7 @@ class Denials:
         self.prefix = token_hex(3)
         self._key = token_bytes(16)
         self._site = site
-        self._counts = counts  # by API, operation and type of resource
+        self._counts = counts  # by API and what the source says, of rules operation and type of resource
         self._clock = clock
         self._recent = Bounded[tuple[str, ...], Denial](MAX_RECENT)
         self._lines = LogLimiter(LOG_INTERVAL_S, clock)
@@ -135,8 +137,8 @@ class Denials:
     def record(self, key: int, rejected: Sequence[Rejection], client: Client) -> None:
         """Rejected parts of a request of an API; those that no rule has rejected are none of ours."""
         denied = [one for one in rejected if isinstance(one, Denied)]
-        for (operation, resource), times in Counter(map(_OF, denied)).items():  # there may be very many
-            self._counts[APIS[key].name, str(operation), str(resource)] += times
+        for (one_label, other), times in Counter(map(self.source.count_by, denied)).items():  # there may be very many
+            self._counts[APIS[key].name, str(one_label), str(other)] += times
         for one in denied[:MAX_NAMED]:
             self._store(APIS[key].name, one, client)
         if len(denied) > MAX_NAMED:
@@ -159,7 +161,7 @@ class Denials:
         who, operation, resource, name = kind
         known = self._recent.pop((*kind, api))
         denial = Denial(
-            one.id, api, operation, resource, name, who, _cut(one.message), now, now, 1, one.mode,
+            one.id, api, operation, resource, name, who, _cut(one.message), now, now, 1, one.mode, one.reason,
             client.number, client.host, _cut_or_none(client.client_id), _cut_or_none(client.client_software),
         )  # fmt: skip
         if known is not None:
@@ -207,6 +209,7 @@ RULES = Source(
     "(rules)",
     "If the client should be allowed this, add a rule to authorization.rules with this principal, operation and name. "
     "If not, look at what the client does: it may use another topic, group or user than it was given.",
+    attrgetter("need.operation", "need.resource"),
     _log,
 )
 

@@ -16,11 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
 from kafka_sidecar.codec.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -34,8 +32,7 @@ from kafka_sidecar.codec.messages.describe_configs import (
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.proxy.exchanges import elements
-from kafka_sidecar.proxy.exchanges.elements import Cut, ElementsApi
-from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges.elements import Cut, ElementsApi, rejection_of
 from kafka_sidecar.proxy.exchanges.messages import (
     TOPIC_RESOURCE,
     MessageRun,
@@ -53,7 +50,7 @@ from kafka_sidecar.proxy.features.topic_configs.entries import (
     StoreConfigs,
     invalid,
 )
-from kafka_sidecar.proxy.relay.exchange import Client, Send
+from kafka_sidecar.proxy.relay.exchange import Client
 
 
 class AlterConfigs(MessageStage):
@@ -159,20 +156,16 @@ class AlterConfigsRun(MessageRun):
     ) -> Steps[list[tuple[str, Rejection]]]:
         """Reject the changes that the broker would reject, and of the others those whose values are invalid, which are
         returned."""
-        api, version = self._api, self._version
+        api = self._api
         new = {of for of, change in self._changes.items() if any(value is not None for value in change.values.values())}
         refused: list[tuple[str, Rejection]] = []
         if not new:
             return refused
-        asked = tuple(resource for resource in rest if api.identify(resource) in new)
-        question = replace_fields(message, **{api.resources: asked, "validate_only": True})
-        encode = partial(encode_request, question, version, request.correlation_id, self._client.client_id)
-        (answer,) = yield Send(((yield from offload(encode, request.elements)),))
-        opened = yield from offload(partial(decode_response, api.response, answer, version), request.elements)
-        results = {api.identify(result): result for result in getattr(opened.message, api.results)}
+        asked = (resource for resource in rest if api.identify(resource) in new)
+        results = yield from api.validate(request, message, asked, self._version, self._client)
         for identity in new:
             change = self._changes[identity]
-            rejection = self._rejection_of_broker(results.get(identity))
+            rejection = rejection_of(results.get(identity))
             if rejection is None and (rejection := self._rejection_of(change)) is not None:
                 refused.append((change.topic, rejection))
             if rejection is not None:
@@ -180,13 +173,6 @@ class AlterConfigsRun(MessageRun):
                 del self._changes[identity]
             yield TURN
         return refused
-
-    def _rejection_of_broker(self, result: Any | None) -> Rejection | None:
-        if result is None:
-            return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker has not answered for this topic")
-        if result.error_code != ErrorCode.NONE:
-            return Rejection(result.error_code, result.error_message or "")
-        return None
 
     def _rejection_of(self, change: Change) -> Rejection | None:
         own = self._keeper.own

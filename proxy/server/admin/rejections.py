@@ -113,7 +113,7 @@ def _summary_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
         "partition": None,
         "mode": denial.mode,
         "policy": of.source.policy,
-        "reason": "denied",
+        "reason": denial.reason,
         "message": denial.message,
         "index": -1,
         "rejected_records": 0,
