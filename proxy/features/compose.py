@@ -61,6 +61,7 @@ FEATURES = (
         "authorization", "authorization",
         lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None, checks=False,
     ),
+    Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
     Row("validation", "validator", lambda start, now: now.uses_validation),

@@ -6,7 +6,7 @@ Its stages are those of design D8: what a client sends passes the features in th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -34,6 +34,10 @@ if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
 
 class TopicPolicies(Protocol):
     """The policies that are set on topics with Kafka's own tools."""
+
+    @property
+    def own(self) -> Collection[str]:
+        """The names of topic configs that the sidecar keeps."""
 
     @property
     def ready(self) -> bool:

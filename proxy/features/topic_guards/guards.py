@@ -148,6 +148,20 @@ class Guard:
     def applies(self, topic: str, principal: str) -> bool:
         return self._names(topic) and self._principals(principal)
 
+    @property
+    def limits_configs(self) -> bool:
+        return bool(self._configs) or not self._has_others
+
+    @property
+    def limits_automatic_creation(self) -> bool:
+        """Whether there may be names for which a broker must create no topic by itself."""
+        limits_numbers = self.partitions.is_set or self.replication_factor.is_set
+        return limits_numbers or not self.may_create or self._naming is not None or bool(self._required)
+
+    @property
+    def limits_creation(self) -> bool:
+        return self.limits_automatic_creation or self.limits_configs
+
     def depends_on_defaults(self, of: Creation) -> bool:
         """Whether a number that the broker would choose has to be known."""
         is_open = of.partitions is None and self.partitions.is_set
@@ -157,11 +171,11 @@ class Guard:
         """What a new topic violates; ``own``: configs that the sidecar itself keeps."""
         yield from self._of_name(of.name)
         if of.partitions is not None and not self.partitions.hold(of.partitions):
-            yield Violation(Rule.PARTITIONS, f"{of.partitions} partitions, allowed: {self.partitions}")
+            yield Violation(Rule.PARTITIONS, f"partitions={of.partitions}, allowed: {self.partitions}")
         for factor in sorted(set(of.replication_factors or ())):
             if not self.replication_factor.hold(factor):
                 allowed = self.replication_factor
-                yield Violation(Rule.REPLICATION_FACTOR, f"replication factor {factor}, allowed: {allowed}")
+                yield Violation(Rule.REPLICATION_FACTOR, f"replication.factor={factor}, allowed: {allowed}")
         yield from self._missing(name for name, value in of.configs if value is not None)
         yield from self._of_values(of.configs, own)
 
@@ -173,13 +187,13 @@ class Guard:
             (Rule.REPLICATION_FACTOR, self.replication_factor),
         ):
             if bounds.is_set:
-                yield Violation(rule, f"{rule} must be {bounds}: create it with CreateTopics")
+                yield Violation(rule, f"{rule.replace('_', '.')} has to be {bounds}: create it with CreateTopics")
         yield from self._missing(())
 
     def of_partitions(self, count: int) -> Iterator[Violation]:
         """What more partitions of a topic violate; ``count``: of all."""
         if self.partitions.high is not None and count > self.partitions.high:
-            yield Violation(Rule.PARTITIONS, f"{count} partitions, allowed: {self.partitions}")
+            yield Violation(Rule.PARTITIONS, f"partitions={count}, allowed: {self.partitions}")
 
     def of_replaced(self, configs: Sequence[tuple[str, str | None]], own: Collection[str]) -> Iterator[Violation]:
         """What configs violate that replace all others of a topic."""
