@@ -22,9 +22,7 @@ def letter_headers(reasons: Reasons = REASONS, own: Sequence[Pair] = ()) -> list
     return [*(Header(key, value) for key, value in own), *reasons.headers(len(own))]
 
 
-def record_of(
-    value: bytes | None, headers: Sequence[Header], key: bytes | None = None, timestamp: int = AT
-) -> Record:
+def record_of(value: bytes | None, headers: Sequence[Header], key: bytes | None = None, timestamp: int = AT) -> Record:
     """A record as it is read from a log."""
     (batch,) = batches(build_batch([NewRecord(value, key, headers)], base_timestamp=timestamp))
     return batch.records()[0]
