@@ -25,6 +25,7 @@ BY_POLICY = (
     "`kafka-sidecar policy test` validates records without a cluster. If the policy is wrong, change it at its "
     "`source`; with mode shadow records are allowed and still counted."
 )
+OUTCOMES = {"enforce": "rejected", "hide": "hidden from the consumer", "mark": "marked for the consumer"}
 REMEDIES = {
     "unreadable": "The data is not a valid record batch: look at the client's library, and at what is between the "
     "client and the sidecar. A broker would have rejected it too, or stored what no consumer can read.",
@@ -58,7 +59,7 @@ def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | Non
     summary, origin = _summary(batch), batch.origin
     return {
         **{name: summary[name] for name in ("id", "timestamp", "topic", "partition", "mode")},
-        "outcome": "rejected" if batch.mode == "enforce" else "allowed",
+        "outcome": OUTCOMES.get(batch.mode, "allowed"),
         **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
         "records": [asdict(error) for error in batch.errors],
         "client": asdict(origin.sender),
