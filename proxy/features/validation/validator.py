@@ -14,7 +14,7 @@ from kafka_sidecar.policies.contract import NO_POLICY
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.produce import Stage
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.feature import Feature, Letters, Site, Stages, TopicPolicies
 from kafka_sidecar.proxy.features.validation.from_config import rules
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
@@ -35,6 +35,7 @@ class Validator(Stage, Feature):
         config: Config | None,
         topic_configs: TopicPolicies | None = None,
         id_of: Callable[[str], bytes] = lambda _: NO_ID,
+        letters: Callable[[], Letters | None] = lambda: None,
     ) -> None:
         """Raises ConfigError where a policy or a topic's string is wrong.
 
@@ -42,7 +43,9 @@ class Validator(Stage, Feature):
             config: whose rules apply; None: those that `load` has loaded, before anything else is called.
             topic_configs: the policies that are set on topics, if they can be.
             id_of: returns a topic's id by its name, zeros if it is not known.
+            letters: returns what keeps rejected records, if anything does.
         """
+        self._letters = letters
         self.stats = ValidationStats(time.time)
         self._topic_configs = topic_configs
         self._id_of = id_of
@@ -72,6 +75,7 @@ class Validator(Stage, Feature):
             self._id_of,
             TimeLimit("validation", config.validation.timeout, config.threads.max_wait),
             config.limits.max_record_errors,
+            self._letters(),
         )
         self.stats.is_reserved = partial(self._is_configured, {topic.name for topic in config.topics})
 
@@ -145,7 +149,7 @@ class Validator(Stage, Feature):
 
 def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
-    validator = Validator(None, site.policies, site.topics.id_of)
+    validator = Validator(None, site.policies, site.topics.id_of, lambda: site.letters)
     validator.register(site.performer)
     site.check_policy = validator.check
     return validator
