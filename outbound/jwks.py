@@ -105,20 +105,20 @@ class KeyEndpoint:
         self._turn = asyncio.Lock()
 
     @property
-    def age_s(self) -> float:
-        """How long ago the keys that are known were asked for, or an attempt was made."""
-        return self._now() - self._asked_at
+    def answered_s_ago(self) -> float:
+        """When the last request was over, successful or not."""
+        return self._now() - self._answered_at
 
     @property
     def is_old(self) -> bool:
         """Whether there are keys, and it is time to ask again."""
-        return bool(self.known) and self.age_s >= self._refresh_s
+        return bool(self.known) and self._now() - self._asked_at >= self._refresh_s
 
     def is_due(self, key_id: str | None) -> bool:
         """Whether `refresh` may find a key that is not known."""
         if any(key_id in (None, key.key_id) for key in self.known):
             return False
-        return self._now() - self._answered_at >= (self._pause_s if self.known else RETRY_S)
+        return self.answered_s_ago >= (self._pause_s if self.known else RETRY_S)
 
     async def refresh(self) -> None:
         """Ask for the keys again. One request serves all who wait."""

@@ -52,7 +52,7 @@ CACHED_CHARS = 1024  # of a JOSE header that is kept: a producer's records have 
 CACHED = 256
 UNDERSTOOD = frozenset({"b64"})  # of critical extensions (RFC 7797)
 PAUSE_S = 10.0  # between two requests because of keys that are not known
-YOUNG_S = 2.0  # keys are the current ones for so long: a key that is not among them does not exist
+YOUNG_S = 1.0  # after an answer its keys are the current ones: a key that is not among them does not exist
 KEYS = "keys"
 
 NO_SIGNATURE = "Topic %s requires records to have a signature (JWS) in the header %s"
@@ -130,7 +130,7 @@ class _EndpointKeys:
             raise self._unresolved()
         if not endpoint.known:
             raise UnavailableError(f"the keys are not known: {endpoint.failure}")
-        if not endpoint.are_current or endpoint.age_s > YOUNG_S:
+        if not endpoint.are_current or endpoint.answered_s_ago > YOUNG_S:
             raise UnavailableError("the key of a signature is not known; the keys are asked for again soon")
 
     def _unresolved(self) -> Unresolved:

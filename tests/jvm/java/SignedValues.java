@@ -1,5 +1,5 @@
-import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
+import org.jose4j.base64url.Base64Url;
 import org.jose4j.jwa.AlgorithmConstraints;
 import org.jose4j.jwk.JsonWebKey;
 import org.jose4j.jwk.PublicJsonWebKey;
@@ -38,7 +38,12 @@ public final class SignedValues {
         jws.setAlgorithmConstraints(AlgorithmConstraints.NO_CONSTRAINTS);
         jws.setCompactSerialization(parts[1]);
         if (parts[2].equals("detached")) {
-            jws.setPayloadBytes(HexFormat.of().parseHex(parts[3]));
+            byte[] value = HexFormat.of().parseHex(parts[3]);
+            if (jws.getObjectHeader(PLAIN) == null) {
+                jws.setEncodedPayload(Base64Url.encode(value));
+            } else {
+                jws.setPayloadBytes(value);
+            }
         }
         jws.setKey(key.getKey());
         return Boolean.toString(jws.verifySignature());
