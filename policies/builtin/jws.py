@@ -70,7 +70,7 @@ class JwsSettings(Settings):
     """File with the keys (JWK set, RFC 7517), relative to the configuration file; it is read again when it changes."""
     jwks_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/?#@]+([/?#]|$)")
     """Where they are requested instead."""
-    jwks_refresh: Duration = Field(default=3600.0, gt=0)
+    jwks_refresh: Duration = Field(default=3600.0, gt=0, json_schema_extra={"default": "1h"})
     """How often they are requested."""
     jwks_ca: SettingsPath | None = None
     """PEM file with the certificates that are trusted for the endpoint; default: the system's."""

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-HASHES = {"256": hashes.SHA256, "384": hashes.SHA384, "512": hashes.SHA512}
+HASHES: dict[str, type[Any]] = {"256": hashes.SHA256, "384": hashes.SHA384, "512": hashes.SHA512}
 CURVES = {
     "ES256": ("P-256", ec.SECP256R1, 32), "ES384": ("P-384", ec.SECP384R1, 48), "ES512": ("P-521", ec.SECP521R1, 66),
 }  # fmt: skip

@@ -27,7 +27,7 @@ Refusals = Callable[..., list[tuple[int, str, str]]]
 NAME = "kroxylicious.io/jws"
 VALUE = b'{"order": 17}'
 FORMS = ("attached", "detached", "plain")
-KEYS = {algorithm: SigningKey(algorithm, algorithm) for algorithm in ALGORITHMS}
+KEYS: dict[str, SigningKey] = {algorithm: SigningKey(algorithm, algorithm) for algorithm in ALGORITHMS}
 KEY = KEYS["ES256"]
 
 
@@ -297,7 +297,7 @@ class Endpoint:
 
     @property
     def endpoint(self) -> Any:
-        return self.policy._keys.endpoint  # type: ignore[union-attr]
+        return self.policy._keys.endpoint  # type: ignore[attr-defined]
 
     def fetch(self, url: str) -> bytes:
         if isinstance(self.keys, OSError):
