@@ -194,7 +194,12 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
         "PRODUCE": ["CheckProduce", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
         "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
         "SHARE_FETCH": [
-            "CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareCheckStage", "ShareStage", "LimitedResponses",
+            "CheckShared",
+            "AcquiredRecords",
+            "ShareAssembleStage",
+            "ShareCheckStage",
+            "ShareStage",
+            "LimitedResponses",
         ],
         "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "TXN_OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
