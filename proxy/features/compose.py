@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.exchanges.messages import MessageStage
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
-    from kafka_sidecar.proxy.features.authorization.authorization import AuthorizationFeature
-    from kafka_sidecar.proxy.features.authorization.denials import Denials
+    from kafka_sidecar.proxy.features.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
     from kafka_sidecar.proxy.features.schema_registries.registries import SchemaRegistries
@@ -64,6 +63,7 @@ FEATURES = (
         "authorization", "authorization",
         lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None, checks=False,
     ),
+    Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
     Row("validation", "validator", lambda start, now: now.uses_validation),
@@ -187,9 +187,9 @@ class Features:
     # What the pages of the admin port show; None where it is not configured.
 
     @property
-    def denials(self) -> Denials | None:
-        made = cast("AuthorizationFeature | None", self.made.get("authorization"))
-        return made.denials if made is not None else None
+    def denials(self) -> list[Denials]:
+        """Of each feature that denies something."""
+        return [feature.denials for feature in self._in_order() if feature.denials is not None]
 
     @property
     def schema_registries(self) -> SchemaRegistries | None:
