@@ -149,7 +149,7 @@ def replay_letters(
     tally = Tally()
     try:
         _run(_replay(at, order, tally))
-        code = 1 if any(row.outcome not in _FINE for row in tally.rows) else 0
+        code = 1 if tally.has_refused else 0
     except typer.Exit as exit_:
         code = exit_.exit_code
     if as_json:
@@ -157,9 +157,6 @@ def replay_letters(
     else:
         say("\n".join(tally_lines(tally, dry_run)))
     raise typer.Exit(code)
-
-
-_FINE = ("accepted", "would be sent")
 
 
 def _mender(path: Path | None) -> Any:

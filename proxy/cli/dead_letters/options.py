@@ -70,10 +70,15 @@ def client(addresses: Sequence[str], command_config: Path | None) -> dict[str, A
     except ValueError as error:
         exit_with_error(f"--bootstrap-servers: {error}")
     try:
-        properties = read_properties(command_config) if command_config is not None else {}
-        return client_settings(addresses, properties, f"{command_config}: ")
+        return client_settings(addresses, properties(command_config), f"{command_config}: ")
     except KafkaSettingError as error:
         exit_with_error(str(error))
+
+
+def properties(command_config: Path | None) -> dict[str, str]:
+    """Those of a file; exits with code 2 if it cannot be read."""
+    try:
+        return read_properties(command_config) if command_config is not None else {}
     except (OSError, ValueError) as error:
         exit_with_error(f"--command-config: {command_config}: {getattr(error, 'strerror', None) or error}")
 
