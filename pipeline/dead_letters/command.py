@@ -142,4 +142,4 @@ def replay_all(config: Config, job: ReplayJob, topics: Sequence[str]) -> Tally:
 
 async def _partitions(job: ReplayJob, topics: Sequence[str]) -> list[tuple[str, int]]:
     async with connect(client_settings(job.servers, job.properties)) as cluster:
-        return [(topic, number) for topic in topics for number in await cluster.partitions(topic)]
+        return [(topic, number) for topic in await cluster.expand(topics) for number in await cluster.partitions(topic)]

@@ -205,7 +205,7 @@ async def _overview(at: options.Target, chosen: Choice, limit: int | None) -> Ov
 
     overview = Overview()
     async with connect(at.settings) as cluster:
-        for topic in at.topics:
+        for topic in await cluster.expand(at.topics):
             for partition in await cluster.partitions(topic):
                 async with aclosing(_letters(cluster, topic, partition, 0)) as found:
                     async for offset, one, timestamp in found:
@@ -269,7 +269,7 @@ async def _replay(at: options.Target, order: Order, tally: Tally) -> None:
 
     progress = _Progress(tally)
     async with connect(at.settings) as cluster:
-        for topic in at.topics:
+        for topic in await cluster.expand(at.topics):
             for partition in await cluster.partitions(topic):
                 if order.limit is None or tally.rows.total() < order.limit:
                     await PartitionReplay(cluster, order, topic, partition, tally, progress.show).run()

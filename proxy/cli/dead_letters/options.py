@@ -15,12 +15,16 @@ import typer
 from kafka_sidecar.dead_letters.letters import Choice
 from kafka_sidecar.plugins.units import milliseconds
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_or_exit
+from kafka_sidecar.proxy.config.dead_letters import name_for
+from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.security.client_settings import KafkaSettingError, client_settings, read_properties
 
 LOCAL = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}  # what a wildcard is reached by
 
-Topics = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Dead letter topics.", show_default=False)]
+Topics = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC", help="Dead letter topics, also with * and ?.", show_default=False)
+]
 Servers = Annotated[str | None, typer.Option("--bootstrap-servers", help="The sidecar: host:port, as for any client.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", help="The sidecar's file: its address, and the dead letter topics.")
@@ -42,7 +46,7 @@ class Target:
     """Whom a command connects to, and the dead letter topics."""
 
     settings: dict[str, Any]  # of aiokafka's clients
-    topics: list[str]
+    topics: list[str]  # names and patterns
 
 
 def target(
@@ -55,11 +59,18 @@ def target(
         loaded = load_or_exit(config)
         host, port = host_port(loaded.listen)
         addresses = addresses or [f"{LOCAL.get(host, host)}:{port}"]
+        found = found or configured(loaded)
     if not addresses:
         exit_with_error("name the sidecar: --bootstrap-servers HOST:PORT, or its file with --config")
     if not found:
-        exit_with_error("name a dead letter topic")
+        exit_with_error("name a dead letter topic, or a file with --config that has some")
     return Target(client(addresses, command_config), found)
+
+
+def configured(config: Config) -> list[str]:
+    """The dead letter topics of a configuration: names, or patterns where those of its topics are."""
+    names = (name_for(topic.dead_letters.topic, topic.name) for topic in config.topics if topic.dead_letters)
+    return list(dict.fromkeys(names))
 
 
 def client(addresses: Sequence[str], command_config: Path | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from harness.cluster import Cluster
 from harness.sidecar import COMMAND, Sidecar
-from integration.dead_letters.written import Sent, dead_letters, rejected, write_letters
+from integration.replays.written import Sent, dead_letters, rejected, write_letters
 from integration.front import Front, started
 from pyspark.sql import SparkSession
 from support.dead_letters import AT, REASONS, letter_headers
