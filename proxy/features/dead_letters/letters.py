@@ -69,7 +69,10 @@ class DeadLetters(Feature):
         self.sender: Sender[Parcel] = Sender(self.store, self._writer, _Lines(), "send dead letters")
         self.store.is_failing = self.sender.is_failing
         self.store.being_sent = lambda: self.sender.being_sent
-        self._rates = Rates(Rate(1, time.monotonic), Rate(1, time.monotonic))
+        self._rates = Rates(
+            Rate(config.share(section.max_records_rate), time.monotonic),
+            Rate(config.share(section.max_bytes_rate), time.monotonic),
+        )
         self._keeper = Keeper(self.store.add, self._rates, self.stats)
         self._made: LetterWriter | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
