@@ -20,8 +20,8 @@ from kafka_sidecar.proxy.cli.dead_letters.options import (
     Until,
 )
 from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
-from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.config.loading import PLACEHOLDER
 
 if TYPE_CHECKING:
     from kafka_sidecar.pipeline.dead_letters.replay import ReplayJob
@@ -123,11 +123,4 @@ def _job(sidecar: str, command_config: Path | None, order: Order, mend: Path | N
     servers = tuple(one.strip() for one in sidecar.split(",") if one.strip())
     options.client(servers, command_config)  # exits if it is wrong
     properties = options.properties(command_config)
-    return ReplayJob(servers, properties, order, None if mend is None else _mend_config(mend))
-
-
-def _mend_config(path: Path) -> Config:
-    config = load_valid_or_exit(path)
-    if not config.interceptors:
-        exit_with_error(f"{path}: interceptors: is empty: name those that mend records")
-    return config
+    return ReplayJob(servers, properties, order, None if mend is None else options.interceptors_of(mend))

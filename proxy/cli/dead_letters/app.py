@@ -31,13 +31,13 @@ from kafka_sidecar.proxy.cli.dead_letters.options import (
     Until,
 )
 from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 
 if TYPE_CHECKING:
     from kafka_sidecar.dead_letters.letters import Choice, Letter
     from kafka_sidecar.dead_letters.overview import Overview
     from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster
-    from kafka_sidecar.proxy.cli.dead_letters.replay import Order
+    from kafka_sidecar.proxy.cli.dead_letters.replay import Mender, Order
     from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
 
 T = TypeVar("T")
@@ -159,15 +159,12 @@ def replay_letters(
     raise typer.Exit(code)
 
 
-def _mender(path: Path | None) -> Any:
+def _mender(path: Path | None) -> Mender | None:
     if path is None:
         return None
-    from kafka_sidecar.proxy.cli.dead_letters.mending import load_mender
+    from kafka_sidecar.proxy.cli.dead_letters.mending import InterceptorMender
 
-    try:
-        return load_mender(path, load_valid_or_exit(path))
-    except ValueError as error:
-        exit_with_error(str(error))
+    return InterceptorMender(options.interceptors_of(path))
 
 
 def _place(text: str) -> tuple[str, int | None, int | None]:

@@ -14,9 +14,10 @@ import typer
 
 from kafka_sidecar.dead_letters.letters import Choice
 from kafka_sidecar.plugins.units import milliseconds
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_or_exit
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.dead_letters import name_for
-from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.security.client_settings import KafkaSettingError, client_settings, read_properties
 
@@ -56,7 +57,7 @@ def target(
     found = list(dict.fromkeys(topics or ()))
     addresses = [one.strip() for one in (servers or "").split(",") if one.strip()]
     if config is not None:
-        loaded = load_or_exit(config)
+        loaded = load_file(config)
         host, port = host_port(loaded.listen)
         addresses = addresses or [f"{LOCAL.get(host, host)}:{port}"]
         found = found or configured(loaded)
@@ -65,6 +66,32 @@ def target(
     if not found:
         exit_with_error("name a dead letter topic, or a file with --config that has some")
     return Target(client(addresses, command_config), found)
+
+
+def load_file(path: Path, is_tried: bool = False) -> Config:
+    """A configuration file, which need not name brokers; exits with code 2 if it is invalid.
+
+    Args:
+        path: of the file.
+        is_tried: whether its policies and interceptors are tried, too.
+    """
+    from kafka_sidecar.proxy.features.compose import find_mistakes
+
+    try:
+        settings = load(path, os.environ, PLACEHOLDER, *([find_mistakes] if is_tried else []))
+        if is_tried and (mistakes := list(find_mistakes(settings))):
+            raise settings.error(mistakes)
+        return settings
+    except ConfigError as error:
+        exit_with_error(*error.lines)
+
+
+def interceptors_of(path: Path) -> Config:
+    """A file with interceptors that mend records; exits with code 2 if there are none, or one is wrong."""
+    config = load_file(path, is_tried=True)
+    if not config.interceptors:
+        exit_with_error(f"{path}: interceptors: is empty: name those that mend records")
+    return config
 
 
 def configured(config: Config) -> list[str]:
