@@ -273,8 +273,7 @@ class Config(Section):
 # What names code: its mistakes are found even if other sections are invalid.
 PLUG_IN_SECTIONS = (
     "schema_registries", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit",
-    "topic_guards",
-    "dead_letters",
+    "dead_letters", "topic_guards",
 )  # fmt: skip
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 

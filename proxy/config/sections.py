@@ -164,10 +164,10 @@ class Topic(Section):
     """Whether invalid records are rejected, only counted and sampled, or not validated at all."""
     percent: int = Field(default=100, ge=0, le=100)
     """The percentage of batches to which `enforce` applies; the others are treated as in `shadow`."""
-    consume: Consume = Field(default=Consume(), json_schema_extra=_allow_action)
-    """What consumers get of stored records that a policy rejects: `off`, `hide`, `mark`, or settings."""
     dead_letters: TopicDeadLetters | None = Field(default=None, json_schema_extra=allow_name)
     """Where rejected records go: the name of a topic, or a mapping. Default: nowhere."""
+    consume: Consume = Field(default=Consume(), json_schema_extra=_allow_action)
+    """What consumers get of stored records that a policy rejects: `off`, `hide`, `mark`, or settings."""
 
 
 class Validation(Section):

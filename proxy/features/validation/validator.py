@@ -182,7 +182,8 @@ class Validator(Stage, Feature):
 
 def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
-    validator = Validator(None, site.policies, site.topics.id_of, site.topics.name_of, lambda: site.letters)
+    names = site.topics
+    validator = Validator(None, site.policies, names.id_of, names.name_of, lambda: site.letters)
     validator.register(site.performer)
     site.check_policy = validator.check
     return validator

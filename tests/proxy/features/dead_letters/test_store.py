@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.store import Store
 from kafka_sidecar.proxy.runtime import sending
 from kafka_sidecar.proxy.runtime.sending import Sender
+from kafka_sidecar.proxy.runtime.tasks import stop
 
 LIMIT_S = 10.0
 
@@ -206,7 +207,7 @@ async def test_a_kill_loses_only_what_is_not_on_disk_and_that_is_counted(folder:
     spool = site.store.spool
     assert spool is not None
     await until(lambda: spool.letters == 2)
-    await sending.stop(*site.store._tasks, *site.sender._tasks)
+    await stop(*site.store._tasks, *site.sender._tasks)
     site.add("c", "d", "e")
     spool.close()
     again = await Site(folder).start()
