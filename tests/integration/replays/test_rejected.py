@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from harness.sidecar import Sidecar
-from integration.replays.written import dead_letters
 from integration.front import Front, logged
+from integration.replays.written import dead_letters
 from integration.scenarios.target import LIMIT_S, SILENT, eventually
 
 from kafka_sidecar.dead_letters.letter import REPLAYED
