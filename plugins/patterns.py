@@ -62,6 +62,38 @@ def covers(wider: str, narrower: str) -> bool:
     return re.match(covering, narrower.replace("*", _ANY), re.DOTALL) is not None
 
 
+def may_overlap(one: str, other: str) -> bool:
+    """Whether some text is matched by both patterns.
+
+    >>> may_overlap("orders*", "*.dlq"), may_overlap("orders", "*.dlq"), may_overlap("a?", "*bc")
+    (True, False, False)
+    """
+    reached = {0}  # positions in `other` at which what was read of `one` may end
+    for letter in one:
+        if letter == "*":
+            reached = set(range(min(reached), len(other) + 1)) if reached else reached
+            continue
+        after: set[int] = set()
+        for at in _past_stars(reached, other):
+            if at < len(other):
+                if other[at] == "*":
+                    after.add(at)
+                elif letter == "?" or other[at] in ("?", letter):
+                    after.add(at + 1)
+        reached = after
+    return len(other) in _past_stars(reached, other)
+
+
+def _past_stars(reached: set[int], other: str) -> set[int]:
+    """The same positions, and those after stars that match nothing."""
+    found = set(reached)
+    for at in sorted(reached):
+        while at < len(other) and other[at] == "*":
+            at += 1
+            found.add(at)
+    return found
+
+
 _compiled = lru_cache(MAX_COMPILED)(matcher)
 
 

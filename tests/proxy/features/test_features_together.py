@@ -186,15 +186,22 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     large = {"topics": [{"name": "orders", "store": "object", "deliver_headers": True}], "object_store": "memory://"}
     commits = {"type": "commit_metadata", "name": "metadata"}
     features = started(
-        ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json"}],
+        ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json", "consume": "hide"}],
         authorization={"default": "deny"}, topic_configs={"topic": "other"},
         topic_guards=[{"partitions": {"max": 50}, "delete": "deny", "other_configs": "deny"}],
     )  # fmt: skip
     found = composed(features)
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
         "PRODUCE": ["CheckProduce", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
-        "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "ConsumeStage"],
-        "SHARE_FETCH": ["CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareStage", "LimitedResponses"],
+        "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
+        "SHARE_FETCH": [
+            "CheckShared",
+            "AcquiredRecords",
+            "ShareAssembleStage",
+            "ShareCheckStage",
+            "ShareStage",
+            "LimitedResponses",
+        ],
         "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "TXN_OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "OFFSET_FETCH": ["DescribedOffsets", "StoredOffsets"],
