@@ -109,7 +109,10 @@ class GuardedBroker:
         return create_partitions.CreatePartitionsResponse(results=tuple(results))
 
     def _alter(self, request: Any) -> Message:
-        of = alter_configs if isinstance(request, ALTER) else incremental_alter_configs
+        of: Any = alter_configs if isinstance(request, ALTER) else incremental_alter_configs
+        of_response: Any = RESPONSES[
+            ApiKey.ALTER_CONFIGS if isinstance(request, ALTER) else ApiKey.INCREMENTAL_ALTER_CONFIGS
+        ]
         results = []
         for resource in request.resources:
             error = 0 if resource.resource_name in self.topics or resource.resource_type != 2 else UNKNOWN
@@ -126,8 +129,8 @@ class GuardedBroker:
                     resource_name=resource.resource_name,
                 )
             )  # fmt: skip
-        response = alter_configs.AlterConfigsResponse if isinstance(request, ALTER) else RESPONSES[44]
-        return response(responses=tuple(results))
+        response: Message = of_response(responses=tuple(results))
+        return response
 
     def _delete(self, request: Any) -> Message:
         results = []
