@@ -6,24 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from integration.dead_letters.lettered import RULES, Lettered
-from integration.front import Front, started
-
-VALIDATING = """
-topics:
-  - {name: "json-*", policy: json}
-"""
+from integration.front import started
 
 
 @pytest.fixture(scope="package")
 def lettered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lettered]:
-    """With dead letter topics."""
     folder = tmp_path_factory.mktemp("lettered")
     with started(folder, RULES.format(folder=folder)) as (cluster, sidecar):
         yield Lettered(cluster, sidecar)
-
-
-@pytest.fixture(scope="package")
-def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    """Without any."""
-    with started(tmp_path_factory.mktemp("dead-letters"), VALIDATING) as (cluster, sidecar):
-        yield Front(cluster, sidecar)
