@@ -27,6 +27,22 @@ def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     return lambda text: match(text) is not None
 
 
+def first_matcher(lists: Iterable[Iterable[str]]) -> Callable[[str], int | None]:
+    """The number of the first list of patterns of which one covers a whole text, from 0.
+
+    >>> first = first_matcher([["orders-*"], ["payments", "*-eu"], ["*"]])
+    >>> first("orders-eu"), first("users-eu"), first("users")
+    (0, 1, 2)
+    """
+    match = re.compile("|".join(f"({'|'.join(map(_translate, one)) or '(?!)'})" for one in lists), re.DOTALL).match
+
+    def first(text: str) -> int | None:
+        found = match(text)
+        return found.lastindex - 1 if found is not None and found.lastindex is not None else None
+
+    return first
+
+
 def _translate(pattern: str, one: str = ".") -> str:
     """A regular expression; the parts between two stars are atomic: the first place of each is the one that counts."""
     first, *others = [re.escape(part).replace(r"\?", one) for part in re.split(r"\*+", pattern)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from confluent_kafka.admin import AdminClient
@@ -43,7 +45,8 @@ def read_letter(message: Message) -> Read:
     """A letter as a client has got it."""
     kind, timestamp = message.timestamp()
     assert kind == TIMESTAMP_CREATE_TIME
-    own, reasons = read_headers([Header(name, value) for name, value in message.headers()])
+    headers: Iterable[tuple[str, Any]] = message.headers() or ()  # type: ignore[assignment] # a list
+    own, reasons = read_headers([Header(name, value) for name, value in headers])
     return Read(message.key(), message.value(), timestamp, own, reasons)
 
 

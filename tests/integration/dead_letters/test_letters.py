@@ -130,12 +130,12 @@ def test_a_letter_that_the_topic_does_not_allow_is_sent_in_slices_or_counted(
     lettered: Lettered, java: Mapping[str, ToolHost]
 ) -> None:
     value = b'"' + os.urandom(3 << 20).hex().encode()
-    settings = {"message.max.bytes": 20 << 20, "compression.type": "none"}
+    settings: dict[str, Any] = {"message.max.bytes": 20 << 20, "compression.type": "none"}
     large, other = lettered.topic("large-1"), lettered.topic("small-1")
     before = lettered.metric('dead_letters_sent_total{topic="large-1.dlq"}')
     dropped = lettered.metric('dead_letters_dropped_total{reason="too_large"}')
     send(lettered, large, [value], [("own", b"header")], settings)
-    send(lettered, other, [value], settings)
+    send(lettered, other, [value], settings=settings)
     eventually(lambda: lettered.metric('dead_letters_sent_total{topic="large-1.dlq"}'), lambda n: n == before + 1, "")
     found = (one for partition in range(3) for one in logged(lettered.sidecar.bootstrap, f"{large}.dlq", partition))
     [letter] = map(read_letter, found)
