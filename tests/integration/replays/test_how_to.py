@@ -95,8 +95,8 @@ def test_the_how_to_works_as_it_is_written(walk: Walk, front: Front, java: Mappi
     assert "0 accepted, 3 rejected" in walk.type_in(rest, 1)
     printed = java[NEWEST].run(
         CONSOLE, "--bootstrap-server", front.cluster.direct, "--topic", "orders", "--from-beginning",
-        "--max-messages", "12", "--timeout-ms", "20000", "--isolation-level", "read_committed", "--formatter-property", "print.headers=true",
-        "--formatter-property", "print.timestamp=true",
+        "--max-messages", "12", "--timeout-ms", "20000", "--isolation-level", "read_committed",
+        "--formatter-property", "print.headers=true", "--formatter-property", "print.timestamp=true",
     )  # fmt: skip
     values = [line.rsplit("\t", 1)[1] for line in printed.splitlines() if "\t" in line]
     assert [json.loads(value)["order"] for value in values] == list(range(12))
