@@ -64,6 +64,7 @@ FEATURES = (
         "authorization", "authorization",
         lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None, checks=False,
     ),
+    # After the rules: who may not create a topic learns nothing of guards. Before topic configs, which set what is left.
     Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
