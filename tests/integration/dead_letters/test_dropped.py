@@ -26,6 +26,7 @@ def strict(lettered: Lettered, tmp_path_factory: pytest.TempPathFactory) -> Iter
     config.write_text(
         """
 workers: 2
+nodes: {ports: 8}
 topics:
   - {name: "*.dlq"}
   - {name: strict-named, policy: json, dead_letters: strict-missing.dlq}
@@ -110,10 +111,10 @@ interceptors: [{type: add_header, topics: ["*"], headers: {tenant: acme}}]
 """
     )
     flags = ["--config", str(config)]
+    lettered.topic("strict-changed")
+    lettered.topic("strict-changed.dlq")
     with Sidecar.start(lettered.cluster.bootstrap, tmp_path / "sidecar.log", flags) as sidecar:
         front = Lettered(lettered.cluster, sidecar)
-        front.topic("strict-changed")
-        front.topic("strict-changed.dlq")
         send(front, "strict-changed")
         [letter] = front.letters("strict-changed.dlq", 1, partitions=1)
         assert letter.headers == []
