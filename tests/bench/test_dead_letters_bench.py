@@ -9,6 +9,7 @@ import yaml
 from rig import frames
 from rig.frames import Address
 from rig.peers import Setting
+from validate import CHECKING
 
 import dead_letters
 from kafka_sidecar.proxy.config.loading import Config
@@ -32,7 +33,7 @@ def test_each_sidecar_has_the_policy_and_the_dead_letters_of_its_column(tmp_path
         targets = Targets(entries_of(config))
         found[peer.name] = config.uses_dead_letters, targets.of(TOPIC) is not None, targets.names()
     assert found == {
-        dead_letters.CHECKING: (False, False, []),
+        CHECKING: (False, False, []),
         dead_letters.OTHER: (True, False, []),
         dead_letters.OWN: (True, True, []),
     }
