@@ -20,7 +20,8 @@ from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
 from kafka_sidecar.proxy.features.dead_letters.store import Store
 from kafka_sidecar.proxy.features.dead_letters.targets import Targets
-from kafka_sidecar.proxy.features.feature import Feature, RefusedBatch, Site
+from kafka_sidecar.proxy.features.feature import Feature, Site
+from kafka_sidecar.proxy.features.refused import RefusedBatch
 from kafka_sidecar.proxy.runtime.sending import Sender, Writer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
@@ -227,6 +228,8 @@ class DeadLetters(Feature):
     def families(self) -> Iterable[Family]:
         stats, store, spool = self.stats, self.store, self.store.spool
         dropped = stats.dropped + store.dropped
+        if spool is not None and spool.damaged:
+            dropped["spool_damaged"] = spool.damaged
         yield counter("dead_letters_queued", "Letters that are to be sent", stats.queued, "topic")
         yield counter("dead_letters_sent", "Letters that Kafka has acknowledged", stats.sent, "topic")
         yield counter("dead_letters_dropped", "Rejected records that are no letters", dropped, "reason")

@@ -207,7 +207,7 @@ async def test_a_kill_loses_only_what_is_not_on_disk_and_that_is_counted(folder:
     site.add("a", "b")
     spool = site.store.spool
     assert spool is not None
-    await until(lambda: spool.letters == 2)
+    await until(lambda: spool.letters == 2 and site.store.letters == 2)
     await stop(*site.store._tasks, *site.sender._tasks)
     site.add("c", "d", "e")
     spool.close()
