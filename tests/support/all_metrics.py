@@ -19,6 +19,7 @@ from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMess
 from kafka_sidecar.proxy.features.schema_registries.registries import families_of
 from kafka_sidecar.proxy.features.topic_configs.changes import Changes
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
+from kafka_sidecar.proxy.features.topic_guards.topic_guards import families_of_guards
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.watchdog import Watchdog
@@ -59,6 +60,7 @@ def all_metrics(*own: Metric) -> Metrics:
         _refusals().families,
         lambda: TopicConfigs.families(_topic_configs()),
         lambda: DeadLetters.families(_dead_letters(count(801))),
+        lambda: families_of_guards({("CreateTopics", "partitions", "enforce"): 551}),
         lambda: of_audit(_audit()),
         lambda: AccessAudit.families(_access()),
         lambda: Supervisor.families(_supervisor()),

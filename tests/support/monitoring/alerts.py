@@ -91,6 +91,10 @@ ALERTS = (
     Alert("Denials", "warning", grown("denials_total", "10m", "api_key, operation, resource_type"),
         f"{WHO} denies clients to {{{{ $labels.operation }}}} a {{{{ $labels.resource_type }}}} "
         "({{ $labels.api_key }}): its log lines `denied` say who and which"),
+    Alert("TopicGuards", "warning",
+        grown("topic_guard_violations_total", "10m", "api_key, rule", 'mode="enforce"'),
+        f"{WHO} refuses clients topics ({{{{ $labels.api_key }}}}, {{{{ $labels.rule }}}}): its log lines "
+        "`topic guard` say which"),
     Alert("AuditIncomplete", "warning",
         f"{grown('audit_events_discarded_total', '1h')} or {grown('audit_uncounted_total', '1h')}",
         f"What {WHO} has counted is partly lost: the audit of the last hour is unknown"),

@@ -203,6 +203,8 @@ LIMIT_PANELS = Section("Limits", (
         about="Share of the limit."),
     lines("Denied to clients", "cps", (rate("denials_total", "api_key, operation, resource_type"),
         "{{api_key}}: {{operation}}, {{resource_type}}")),
+    lines("Topics that violate a guard", "cps", (rate("topic_guard_violations_total", "api_key, rule, mode"),
+        "{{api_key}}: {{rule}}, {{mode}}")),
     lines("Requests that the admin port refused", "cps",
         (rate("admin_requests_refused_total", "reason, instance"), "{{reason}}, {{instance}}")),
     lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),
