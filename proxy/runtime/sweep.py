@@ -85,7 +85,7 @@ class Sweep:
             return Closing("frame_timeout", f"the client sent no more of a request for {limit:g} s")
         if half_response and now - connection.activity.broker_at >= limit:
             return Closing("frame_timeout", f"the broker sent no more of a response for {limit:g} s")
-        if quiet_s >= self._max_idle_s and not session.in_flight:
+        if quiet_s >= self._max_idle_s and not session.in_flight and not connection.is_muted:
             return Closing("idle", f"no byte was sent for {self._max_idle_s:g} s")
         return None
 

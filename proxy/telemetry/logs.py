@@ -41,6 +41,7 @@ KEYS = frozenset(
         "stuck",  # threads whose work does not end
         "suppressed",  # lines of this kind that were rate-limited since the last one
         "suppressed_in_all",  # lines of any kind, because of log.max_rate
+        "limit",  # the name of a rate limit
         "last_requests",  # of a connection that ended by an error: one text for each
         "listener",  # "bootstrap" or "node N"
         "mode",  # enforce or shadow; open: the policy failed and has on_error: open
@@ -64,6 +65,7 @@ KEYS = frozenset(
         "settings",  # changed since the start
         "signal",
         "task",
+        "throttle_s",  # for how long a client must wait until it owes nothing
         "topic",
         "topics",  # entries of the configuration's topics:
         "version",
