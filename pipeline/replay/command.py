@@ -15,7 +15,7 @@ from rich.console import Console
 from kafka_sidecar.pipeline import failures
 from kafka_sidecar.pipeline.brokers import UnreachableError
 from kafka_sidecar.pipeline.records.kafka_log import Bound, LogError, find_ranges
-from kafka_sidecar.pipeline.records.kafka_settings import client_settings
+from kafka_sidecar.proxy.security.client_settings import client_settings
 from kafka_sidecar.pipeline.records.segments import find_segments
 from kafka_sidecar.pipeline.records.slices import Slice, cut_slices
 from kafka_sidecar.pipeline.replay.console import run_with_progress, show

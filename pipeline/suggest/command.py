@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from kafka_sidecar.pipeline.records.kafka_log import Bound, LogError, Ranges, find_ranges
-from kafka_sidecar.pipeline.records.kafka_settings import client_settings
+from kafka_sidecar.proxy.security.client_settings import client_settings
 from kafka_sidecar.pipeline.records.segments import find_segments
 from kafka_sidecar.pipeline.records.slices import cut_slices
 from kafka_sidecar.pipeline.replay import command as replay
