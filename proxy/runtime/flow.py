@@ -142,6 +142,11 @@ class Muting:
             self._timer.cancel()
             self._timer = None
 
+    def stop(self) -> None:
+        """Read the client again now."""
+        self.end()
+        self._over()
+
     def _over(self) -> None:
         self._timer = None
         if (reason := self._reason) is not None:

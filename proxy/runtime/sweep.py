@@ -177,6 +177,10 @@ def finish(connection: Connection, closing: Closing, is_patient: bool) -> bool:
     the connection when it is closed, and the client could lose the responses.
     """
     session = connection.session
+    if connection.is_muted:
+        session.stop_reading(closing)
+        connection.muting.stop()  # to read and discard, next time, what has come meanwhile
+        return False
     if connection.is_dialling and is_patient:
         return False
     if connection.to_broker is None or not (session.awaits_responses or any(session.incomplete)):
