@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections import Counter
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.sections import Section
@@ -55,3 +56,13 @@ class RateLimit(Section):
                 f"{waiting[0]} cannot be rejected, only what is produced: use action: throttle, or a limit of its own"
             )
         return self
+
+
+def _check_names(limits: list[RateLimit]) -> list[RateLimit]:
+    for name, count in Counter(limit.name for limit in limits).items():
+        if count > 1:
+            raise ValueError(f"{count} limits have the name {name}: give each its own, their metrics would be the same")
+    return limits
+
+
+RateLimits = Annotated[list[RateLimit], AfterValidator(_check_names)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
 from kafka_sidecar.proxy.features.rate_limits.limits import (
@@ -72,18 +72,6 @@ class Meter:
         if (name := self._name_of(key)) is None:
             self._request_name(key)
         return name or ""
-
-    def amounts(self, rows: Iterable[tuple[str | bytes, int, int]]) -> Amounts:
-        """Topics as frames have them, bytes and records of batches, added up by topic."""
-        found: dict[str, Amount] = {}
-        last: str | bytes | None = None
-        topic = ""
-        for key, size, records in rows:
-            if key is not last:
-                topic, last = self.topic_of(key), key
-            size_before, records_before = found.get(topic, (0, 0))
-            found[topic] = Amount(size_before + size, records_before + records)
-        return found
 
     def requested(self, client: Client, limits: ClientLimits) -> None:
         """The client has sent a request, whatever it is."""

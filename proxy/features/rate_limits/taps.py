@@ -6,14 +6,14 @@ requests, as `relay.routes.PrefixMemo` does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
 from kafka_sidecar.codec.fetch_positions import Offsets
 from kafka_sidecar.codec.glance import glance_produce
 from kafka_sidecar.codec.produce_counts import ProduceWalk
-from kafka_sidecar.proxy.features.rate_limits.limits import ClientLimits
+from kafka_sidecar.proxy.features.rate_limits.limits import Amount, ClientLimits
 from kafka_sidecar.proxy.features.rate_limits.meter import Meter
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -24,7 +24,39 @@ from kafka_sidecar.proxy.relay.watch_pairs import SizedWatch
 
 # Answered before a client has a name, or while it gets one.
 NOT_COUNTED = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+# So much of a request is read before it is seen whether it has more batches than any honest one, which has one for each
+# partition: those that follow are not counted.
+SLICE_BYTES = 64 << 10
+MAX_BATCHES = 5_000
+ALL_TIME_MS = 1 << 50
 MAX_GLANCED = 1000  # partitions of a Produce request that are looked at to see whether a limit counts it
+
+
+class Sums:
+    """Bytes and records of the batches of one request or response, by topic."""
+
+    __slots__ = ("_meter", "amounts")
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self.amounts: dict[str, Amount] = {}
+
+    def add(self, rows: Iterable[tuple[str | bytes, int, int]]) -> None:
+        """Topics as frames have them, bytes and records of batches."""
+        last: str | bytes | None = None
+        topic, size, records = "", 0, 0
+        for key, more_bytes, more_records in rows:
+            if key is not last:
+                self._keep(topic, size, records)
+                topic, last = self._meter.topic_of(key), key
+                size, records = self.amounts.get(topic, (0, 0))
+            size += more_bytes
+            records += more_records
+        self._keep(topic, size, records)
+
+    def _keep(self, topic: str, size: int, records: int) -> None:
+        if size:
+            self.amounts[topic] = Amount(size, records)
 
 
 class RequestTap(Tap):
@@ -104,21 +136,29 @@ class ProduceTap(RequestTap):
 class ProduceWatch(RequestWatch):
     """One Produce request."""
 
-    __slots__ = ("_walk",)
+    __slots__ = ("_batches", "_sums", "_walk")
 
     def __init__(self, tap: ProduceTap, client: Client) -> None:
         super().__init__(tap, client)
         self._walk = ProduceWalk(tap.version)
+        self._sums = Sums(tap.meter)
+        self._batches = 0
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         walk = self._walk
         walk.skip = self.skip
-        walk.try_feed(data, start, end, last)  # where it cannot be read, a broker rejects what follows
+        for at in range(start, end, SLICE_BYTES):
+            if self._batches > MAX_BATCHES:
+                break
+            here = min(at + SLICE_BYTES, end)
+            walk.try_feed(data, at, here, last and here == end)  # what cannot be read a broker rejects
+            rows = walk.take_rows()
+            self._batches += len(rows)
+            self._sums.add((one.key, one.size, one.count) for one in rows)
         self.skip = walk.skip
         if last:
             super().request(data, start, end, last)
-            meter = self._tap.meter
-            meter.produced(self._client, meter.amounts((one.key, one.size, one.count) for one in walk.take_rows()))
+            self._tap.meter.produced(self._client, self._sums.amounts)
 
 
 class RecordsWatch(RequestWatch):
@@ -138,8 +178,9 @@ class RecordsWatch(RequestWatch):
         walk.try_feed(data, start, end, last)
         self.skip = walk.skip
         if last and walk.rows:
-            meter = self._tap.meter
-            meter.consumed(self._client, meter.amounts(self._rows()))
+            sums = Sums(self._tap.meter)
+            sums.add(self._rows())
+            self._tap.meter.consumed(self._client, sums.amounts)
 
     def _rows(self) -> Iterator[tuple[str | bytes, int, int]]:
         raise NotImplementedError
@@ -167,7 +208,8 @@ class FetchWatch(RecordsWatch):
 
     def __init__(self, tap: FetchTap, client: Client) -> None:
         super().__init__(tap, client)
-        self._walk = FetchWalk(tap.version, Offsets())  # all that is in the response, whatever was asked for
+        # All that is in the response, whatever was asked for; batches that follow each other as one.
+        self._walk = FetchWalk(tap.version, Offsets(), bucket_ms=ALL_TIME_MS, now_ms=ALL_TIME_MS)
 
     def _rows(self) -> Iterator[tuple[str | bytes, int, int]]:
         return ((one.key, one.size, one.count) for one in self._walk.rows)

@@ -188,10 +188,11 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     features = started(
         ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json"}],
         authorization={"default": "deny"}, topic_configs={"topic": "other"},
+        rate_limits=[{"name": "shop", "produce_bytes": 1, "action": "reject"}],
     )  # fmt: skip
     found = composed(features)
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
-        "PRODUCE": ["CheckProduce", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
+        "PRODUCE": ["CheckProduce", "RejectStage", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
         "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "ConsumeStage"],
         "SHARE_FETCH": ["CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareStage", "LimitedResponses"],
         "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],

@@ -122,7 +122,20 @@ async def test_a_longer_wait_takes_the_place_of_a_shorter_one() -> None:
         assert not connection.is_muted
 
 
-async def test_a_muted_client_is_neither_idle_nor_stuck() -> None:
+async def test_a_muted_client_is_not_idle() -> None:
+    async with limited(0.2) as (_, server, client):
+        await client.ask(sent(1))
+        connection = only(server)
+        sweep = Sweep(server.connections, server.memory, Threads(1), 5.0, 5.0)
+        assert sweep.overdue(connection, connection.began + 1) is None
+        assert sweep.overdue(connection, connection.began + 9) is None
+        connection.muting.stop()
+        closing = sweep.overdue(connection, connection.began + 9)
+        assert closing is not None
+        assert closing.cause == "idle"
+
+
+async def test_the_rest_of_a_request_is_not_missed_while_its_client_is_muted() -> None:
     async with limited(0.2) as (_, server, client):
         client.send(sent(1) + sent(2)[:100])  # half a request more
         await client.frame()

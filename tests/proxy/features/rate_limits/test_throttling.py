@@ -10,13 +10,16 @@ from support import oracle
 from support.dialogue import pieces, request
 from support.fetches import fetch_request
 from support.interception import fetch_response
+from support.lines import MAX_LINES, Lines
 from support.produce_requests import batch, produce_request, produce_response, topic_id
 from support.rate_limits import Limited, throttle_ms
 from support.share_fetches import partition, share_request, share_response
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.compiled import in_use
 from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
 from kafka_sidecar.proxy.features.rate_limits.meter import MAX_MUTE_S
+from kafka_sidecar.proxy.features.rate_limits.taps import MAX_BATCHES, SLICE_BYTES
 
 RECORDS = batch(*["x" * 100] * 10)
 LARGER = batch(*["x" * 100] * 25)
@@ -267,3 +270,27 @@ def test_what_is_throttled_is_counted() -> None:
     assert talk.counted("rate_limit_buckets") == {(): 1}
     talk.now += 10
     assert talk.counted("rate_limit_muted_connections") == talk.counted("rate_limit_buckets") == {}
+
+
+def test_a_request_of_very_many_batches_keeps_nobody_waiting() -> None:
+    """As many as a frame of 100 MB has room for; a broker takes none of them."""
+    talk = Limited({"produce_bytes": 1000 * SIZE})
+    frame = sent(1, records=RECORDS * 50_000)
+    with Lines() as lines:
+        talk.client(frame)
+    assert lines.most < MAX_LINES
+    counted = talk.counted("rate_limit_bytes")["limit0", "produce"]
+    assert MAX_BATCHES * SIZE < counted < MAX_BATCHES * SIZE + 2 * SLICE_BYTES
+
+
+def test_the_batches_of_a_long_response_are_counted_as_one() -> None:
+    talk = Limited({"consume_bytes": 1, "consume_records": 1})
+    records = b"".join(pack(">q", 10 * at) + RECORDS[8:] for at in range(2000))
+    response = fetch_response(12, {"orders": {0: {"records": records, "high_watermark": 20_000}}})
+    talk.client(fetch_request(12, {"orders": {0: 0}}))
+    with Lines() as lines:
+        talk.broker(response)
+    assert talk.counted("rate_limit_bytes") == {("limit0", "consume"): 2000 * SIZE}
+    assert talk.meter.limits_of(talk.session).last[1].amount == 20_000
+    if in_use() == "compiled":
+        assert lines.most < 1000
