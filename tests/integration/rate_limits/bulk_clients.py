@@ -126,9 +126,8 @@ async def _aiokafka_produces(ask: Ask) -> tuple[int, list[str]]:
     failed: list[str] = []
     async with AIOKafkaProducer(bootstrap_servers=ask.bootstrap, client_id=ask.client_id) as producer:
         sent = [await producer.send(ask.topic, bytes(SIZE)) for _ in range(ask.records)]
-        for result in await asyncio.gather(*sent, return_exceptions=True):
-            if isinstance(result, BaseException):
-                failed.append(type(result).__name__)
+        results = await asyncio.gather(*sent, return_exceptions=True)
+        failed += [type(one).__name__ for one in results if isinstance(one, BaseException)]
     return ask.records - len(failed), failed
 
 
@@ -199,7 +198,7 @@ def _franz_go(what: str, ask: Ask) -> Done:
     def run() -> tuple[int, list[str]]:
         ended = subprocess.run(
             [program, what, ask.bootstrap, ask.topic, ask.client_id, str(ask.records), str(SIZE)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S,
+            capture_output=True, text=True, check=True, timeout=LIMIT_S,
         )  # fmt: skip
         return int(ended.stdout.split()[0]), ended.stderr.splitlines()
 
