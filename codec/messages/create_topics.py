@@ -1,4 +1,4 @@
-"""CreateTopics (19): topics to create with their configs, and the results. Brokers before 4.0 take v0 and v1 (KIP-896)."""
+"""CreateTopics (19): topics to create with configs, and the results. v0 and v1: brokers before 4.0 (KIP-896)."""
 
 from __future__ import annotations
 

@@ -51,9 +51,7 @@ def read(intercepting: Intercepting, data: bytes | memoryview, aborted: Aborted 
     assert chain is not None
     transactions = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted or ()]
     visibilities = committed_only(transactions)
-    return PartitionReading(
-        ChainLook(chain, CONTEXT, "orders", 3), "orders", intercepting.stats, data, visibilities
-    )
+    return PartitionReading(ChainLook(chain, CONTEXT, "orders", 3), "orders", intercepting.stats, data, visibilities)
 
 
 def consume(

@@ -25,8 +25,8 @@ from kafka_sidecar.codec.records import Batch, Records, batches
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets
 from kafka_sidecar.proxy.exchanges import fetched_records
-from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.exchanges.fetched_stages import MAX_INLINE_COMPRESSED_BYTES
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.relay.exchange import TopicIds
 
 UNKNOWN_SERVER_ERROR = -1
