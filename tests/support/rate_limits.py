@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.config.rate_limits import RateLimit
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
@@ -22,23 +23,32 @@ from support.produce_requests import topic_id
 NAMES = ("orders", "payments", "free")
 
 
-def limits(*entries: dict[str, Any]) -> tuple[Limit, ...]:
-    """As a configuration has them; ``name`` and one rate are given where they are missing."""
-    whole = [{"name": f"limit{at}", **entry} for at, entry in enumerate(entries)]
-    return tuple(map(Limit, config("a:1", rate_limits=whole).rate_limits))
+def entries(*given: dict[str, Any]) -> list[RateLimit]:
+    """As a configuration has them; a name is given where it is missing."""
+    whole = [{"name": f"limit{at}", **entry} for at, entry in enumerate(given)]
+    return config("a:1", rate_limits=whole).rate_limits
+
+
+def limits(*given: dict[str, Any]) -> tuple[Limit, ...]:
+    """The same, loaded."""
+    return tuple(map(Limit, entries(*given)))
 
 
 class Limited(Dialogue):
     """A dialogue in which limits apply. A topic has the id that `topic_id` makes of its name."""
 
-    def __init__(self, *entries: dict[str, Any], buckets: Buckets | None = None) -> None:
+    def __init__(self, *given: dict[str, Any], buckets: Buckets | None = None) -> None:
         super().__init__(exchange=self._exchange, tap=self._tap)
         self.now = 1000.0
         self.topics.remember((topic_id(name), name) for name in NAMES)
         self.requested: list[bytes] = []
         self.meter = Meter(buckets or Buckets(), lambda: self.now, self.topics.name_of, self.requested.append)
-        self.meter.rules = limits(*entries)
+        self.load(*given)
         self.session.principal = "User:alice"
+
+    def load(self, *given: dict[str, Any]) -> None:
+        """Apply a configuration."""
+        self.meter.rules = self.meter.load(entries(*given))
 
     def _tap(self, key: int, version: int) -> Tap | None:
         return tap(self.meter, key, version)
@@ -63,4 +73,5 @@ class Limited(Dialogue):
 
 def throttle_ms(key: int, version: int, frame: bytes) -> int:
     """What a response says, by an independent implementation of the protocol."""
-    return round(oracle.read_response(key, version, frame)[1].throttle_time.total_seconds() * 1000)
+    seconds: float = oracle.read_response(key, version, frame)[1].throttle_time.total_seconds()
+    return round(seconds * 1000)

@@ -35,41 +35,69 @@ class Buckets:
     def __init__(self, shared: int | None = None) -> None:
         """``shared``: the descriptor of a file of `BYTES` bytes; None: this process is the only one."""
         memory = memoryview(bytearray(BYTES) if shared is None else mmap.mmap(shared, BYTES))
-        self._keys = memory[: 8 * SLOTS].cast("Q")
-        self._full_at = memory[8 * SLOTS :].cast("d")
-
-    def charge(self, key: int, seconds: float, burst_s: float, now: float) -> float:
-        """Take what comes in during ``seconds``, whether it is there or not.
-
-        Returns:
-            After how many seconds nothing is owed; 0 or less: nothing is.
-        """
-        slot = self._slot(key)
-        full_at = min(max(self._full_at[slot], now) + seconds, now + burst_s + MAX_DEBT_S)
-        self._full_at[slot] = full_at
-        return full_at - now - burst_s
-
-    def owed(self, key: int, burst_s: float, now: float) -> float:
-        """The same before anything is taken."""
-        slot = self._find(key)
-        return (max(self._full_at[slot], now) if slot is not None else now) - now - burst_s
+        self.keys = memory[: 8 * SLOTS].cast("Q")
+        self.full_at = memory[8 * SLOTS :].cast("d")
 
     def in_use(self, now: float) -> int:
         """Buckets that are not full."""
-        return sum(full_at > now for full_at in self._full_at)
+        return sum(full_at > now for full_at in self.full_at)
 
-    def _find(self, key: int) -> int | None:
-        first, keys = key >> 1, self._keys
+    def find(self, key: int) -> int | None:
+        """The slot of a bucket; None: it is full."""
+        first, keys = key >> 1, self.keys
         for at in range(first, first + PROBED):
             if keys[at % SLOTS] == key:
                 return at % SLOTS
         return None
 
-    def _slot(self, key: int) -> int:
-        """The slot of a bucket, which is taken for it if it has none."""
-        if (slot := self._find(key)) is not None:
+    def slot(self, key: int) -> int:
+        """The same; one is taken for it if it has none."""
+        if (slot := self.find(key)) is not None:
             return slot
-        first, full_at = key >> 1, self._full_at
+        first, full_at = key >> 1, self.full_at
         slot = min((at % SLOTS for at in range(first, first + PROBED)), key=full_at.__getitem__)
-        self._keys[slot], full_at[slot] = key, 0.0
+        self.keys[slot], full_at[slot] = key, 0.0
         return slot
+
+
+class Bucket:
+    """One bucket, as those see it who take from it."""
+
+    __slots__ = ("_all", "_burst_s", "_key", "_seconds", "_slot")
+
+    def __init__(self, buckets: Buckets, key: int, rate: float, burst_s: float) -> None:
+        """
+        Args:
+            rate: what comes in in a second.
+            burst_s: the seconds after which it is full.
+        """
+        self._all = buckets
+        self._key = key
+        self._seconds = 1 / rate
+        self._burst_s = burst_s
+        self._slot = -1  # where it was last
+
+    def take(self, amount: int, now: float) -> float:
+        """Take an amount, whether it is there or not.
+
+        Returns:
+            After how many seconds nothing is owed; 0 or less: nothing is.
+        """
+        slot, everything = self._slot, self._all
+        if slot < 0 or everything.keys[slot] != self._key:
+            slot = self._slot = everything.slot(self._key)
+        full_at = everything.full_at[slot]
+        if full_at < now:
+            full_at = now
+        full_at += amount * self._seconds
+        owed = full_at - now - self._burst_s
+        if owed > MAX_DEBT_S:
+            full_at, owed = now + self._burst_s + MAX_DEBT_S, MAX_DEBT_S
+        everything.full_at[slot] = full_at
+        return owed
+
+    def owed(self, now: float, amount: float = 0) -> float:
+        """The same before it is taken."""
+        slot = self._all.find(self._key)
+        full_at = max(self._all.full_at[slot], now) if slot is not None else now
+        return full_at + amount * self._seconds - now - self._burst_s

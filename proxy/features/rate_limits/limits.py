@@ -1,43 +1,58 @@
-"""The limits of a configuration, and those of one client: what is taken from which bucket for what it does."""
+"""The limits of a configuration, and those of one client: from which buckets what it does is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.patterns import matcher
 from kafka_sidecar.proxy.config.rate_limits import RATES, RateLimit
-from kafka_sidecar.proxy.features.rate_limits.buckets import key_of
+from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets, key_of
 from kafka_sidecar.proxy.relay.exchange import Client
 
 ANONYMOUS = "User:ANONYMOUS"  # a client that has not logged in, as in Kafka
-MAX_KEYS = 1000  # of buckets that one client's connection remembers
-PRODUCE, CONSUME = ("produce_bytes", "produce_records"), ("consume_bytes", "consume_records")
+MAX_TOPICS = 1000  # of which one client's connection remembers the buckets
 REQUESTS = "requests"
 
 
-class Amount(NamedTuple):
-    """What one request or response has of one topic, or of several."""
+class Direction(NamedTuple):
+    """What records a client sends or gets is counted by."""
 
-    bytes: int
-    records: int
+    name: str  # a label value of kafka_sidecar_rate_limit_bytes_total
+    bytes: str  # the rate of bytes, and that of records
+    records: str
 
 
-Amounts = Mapping[str, Amount]  # by topic; of one whose name is not known: ""
+PRODUCE = Direction("produce", "produce_bytes", "produce_records")
+CONSUME = Direction("consume", "consume_bytes", "consume_records")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What one limit has counted and done since the start, by its name."""
+
+    produce_bytes: int = 0
+    consume_bytes: int = 0
+    throttled: int = 0  # requests and responses
+    throttled_s: float = 0.0
+    rejected: int = 0  # batches
 
 
 class Limit:
     """One entry of the configuration."""
 
-    def __init__(self, entry: RateLimit) -> None:
+    def __init__(self, entry: RateLimit, counts: Counts | None = None) -> None:
         self.name = entry.name
         self.burst_s = entry.burst
         self.rejects = entry.action == "reject"
         self.rates = {name: float(rate) for name in RATES if (rate := getattr(entry, name)) is not None}
         self.per_topic = "topic" in entry.per
-        self.names_topics = bool(entry.topics) or self.per_topic
+        self.has_topics = bool(entry.topics)
+        self.names_topics = self.has_topics or self.per_topic
         self.counts_requests = REQUESTS in self.rates and not self.names_topics  # of all APIs
+        self.counts = counts or Counts()
         self._per = tuple(entry.per)
         self._covers_topic = matcher(entry.topics) if entry.topics else None
         self._covers_id = matcher(entry.client_ids) if entry.client_ids else None
@@ -49,18 +64,14 @@ class Limit:
             self._covers_principal is None or self._covers_principal(principal)
         )
 
-    def counts(self, topic: str) -> bool:
+    def covers(self, topic: str) -> bool:
         """Whether it counts what is for this topic; one whose name is not known is counted where no topic is named."""
         return self._covers_topic is None or self._covers_topic(topic)
 
-    def parts(self, amounts: Amounts) -> Iterator[tuple[str, Amount]]:
-        """What is counted, by the topic whose buckets it has; "" where topics have none of their own."""
-        counted = [(topic, amount) for topic, amount in amounts.items() if self.counts(topic)]
-        if self.per_topic or len(counted) <= 1:
-            for topic, amount in counted:
-                yield topic if self.per_topic else "", amount
-        else:
-            yield "", Amount(sum(one.bytes for _, one in counted), sum(one.records for _, one in counted))
+    def has(self, direction: Direction) -> bool:
+        """Whether it counts what clients send or get."""
+        rates = (direction.bytes, direction.records, *((REQUESTS,) if self.names_topics else ()))
+        return any(rate in self.rates for rate in rates)
 
     def bucket(self, rate: str, topic: str, client_id: str, principal: str) -> int:
         """The key of a bucket: another one once the limit has another rate."""
@@ -68,78 +79,98 @@ class Limit:
         return key_of((self.name, rate, self.rates[rate], self.burst_s, *((one, named[one]) for one in self._per)))
 
 
-class Charge(NamedTuple):
-    """What is taken from one bucket."""
+class Tank(NamedTuple):
+    """One bucket of a limit."""
 
     limit: Limit
     rate: str
-    key: int
-    amount: int
+    bucket: Bucket
+
+
+Tanks = tuple[Tank, ...]
+
+
+class Taken(NamedTuple):
+    """From which buckets records of one topic are taken."""
+
+    bytes: Tanks = ()
+    records: Tanks = ()
+    requests: Tanks = ()
 
     @property
-    def seconds(self) -> float:
-        """In which so much comes in."""
-        return self.amount / self.limit.rates[self.rate]
+    def is_counted(self) -> bool:
+        return bool(self.bytes or self.records or self.requests)
 
 
 class ClientLimits:
     """The limits of one client id and principal, as a connection keeps them until one of these changes."""
 
     __slots__ = (
-        "_client_id",
-        "_keys",
-        "_principal",
-        "consume",
-        "heads",
-        "last",
-        "produce",
-        "rejecting",
-        "requests",
-        "rules",
-    )
+        "_buckets", "_client_id", "_consume", "_consumed", "_principal", "_produce", "_produced", "_rejected",
+        "_rejecting", "_topic_of", "consumes", "heads", "last", "names_consumed_topics",
+        "names_produced_topics", "produces", "requests",
+        "rules", "session_is_counted",
+    )  # fmt: skip
 
-    def __init__(self, rules: Sequence[Limit], client: Client) -> None:
+    def __init__(
+        self, rules: Sequence[Limit], client: Client, buckets: Buckets, topic_of: Callable[[str | bytes], str]
+    ) -> None:
+        """``topic_of``: the name of a topic that a frame names so; empty: it is not known yet."""
         self.rules = rules
+        self._buckets = buckets
+        self._topic_of = topic_of
         self._client_id, self._principal = client.client_id or "", client.principal or ANONYMOUS
-        self._keys = Bounded[tuple[str, str, str], int](MAX_KEYS)
-        self.heads: dict[int, bytes] = {}  # by version: how Produce requests begin that no limit counts
-        self.last: Sequence[Charge] = ()  # for the last response with records
         mine = [limit for limit in rules if limit.is_for(self._client_id, self._principal)]
         waiting = [limit for limit in mine if not limit.rejects]
-        self.rejecting = [limit for limit in mine if limit.rejects]
-        self.requests = [limit for limit in waiting if limit.counts_requests]
-        self.produce = [limit for limit in waiting if _counts(limit, PRODUCE)]
-        self.consume = [limit for limit in waiting if _counts(limit, CONSUME)]
+        self._rejecting = [limit for limit in mine if limit.rejects]
+        self._produce = [limit for limit in waiting if limit.has(PRODUCE)]
+        self._consume = [limit for limit in waiting if limit.has(CONSUME)]
+        self.produces, self.consumes = bool(self._produce), bool(self._consume)
+        self.names_produced_topics = all(limit.has_topics for limit in self._produce)
+        self.names_consumed_topics = all(limit.has_topics for limit in self._consume)
+        self.requests = tuple(self._tank(limit, REQUESTS, "") for limit in waiting if limit.counts_requests)
+        # By what frames have for a topic.
+        self._produced = Bounded[str | bytes, Taken](MAX_TOPICS)
+        self._consumed = Bounded[str | bytes, Taken](MAX_TOPICS)
+        self._rejected = Bounded[str | bytes, Taken](MAX_TOPICS)
+        # By API and version: how the last request began, and whether it was only of topics that no limit counts.
+        self.heads: dict[int, tuple[bytes, bool]] = {}
+        self.session_is_counted = True  # the fetch session, as far as it is not known
+        self.last: tuple[int, Taken] = (0, Taken())  # the last response with records: their bytes, and a topic's
 
-    def count_topic(self, topic: str) -> bool:
-        """Whether a limit counts what the client produces to a topic."""
-        return any(limit.counts(topic) for limit in self.produce)
+    def knows(self, key: str | bytes) -> bool:
+        """Whether it is known what a topic is called, and so which limits count it."""
+        return bool(self._topic_of(key))
 
-    def of_request(self) -> list[Charge]:
-        """What any request takes."""
-        return [Charge(limit, REQUESTS, self._key(limit, REQUESTS, ""), 1) for limit in self.requests]
+    def produced(self, key: str | bytes) -> Taken:
+        """What records are taken from that are sent to a topic."""
+        return self._produced.get(key) or self._taken(self._produced, self._produce, PRODUCE, key)
 
-    def of_records(self, limits: Sequence[Limit], rates: tuple[str, str], amounts: Amounts) -> list[Charge]:
-        """What a request or response with these records takes."""
-        charges: list[Charge] = []
-        for limit in limits:
-            for topic, amount in limit.parts(amounts):
-                taken = [*zip(rates, amount, strict=True)]
-                if limit.names_topics:
-                    taken.append((REQUESTS, 1))
-                charges += [
-                    Charge(limit, rate, self._key(limit, rate, topic), number)
-                    for rate, number in taken
-                    if rate in limit.rates
-                ]
-        return charges
+    def consumed(self, key: str | bytes) -> Taken:
+        """The same of records that the client gets."""
+        return self._consumed.get(key) or self._taken(self._consumed, self._consume, CONSUME, key)
 
-    def _key(self, limit: Limit, rate: str, topic: str) -> int:
-        known = (limit.name, rate, topic)
-        if (key := self._keys.get(known)) is None:
-            key = self._keys[known] = limit.bucket(rate, topic, self._client_id, self._principal)
-        return key
+    def rejected(self, topic: str) -> Taken:
+        """The same of limits that reject."""
+        return self._rejected.get(topic) or self._taken(self._rejected, self._rejecting, PRODUCE, topic)
 
+    def _taken(
+        self, known: Bounded[str | bytes, Taken], limits: Iterable[Limit], direction: Direction, key: str | bytes
+    ) -> Taken:
+        topic = self._topic_of(key)
+        mine = [limit for limit in limits if limit.covers(topic)]
+        found = Taken(
+            self._tanks(mine, direction.bytes, topic),
+            self._tanks(mine, direction.records, topic),
+            self._tanks([limit for limit in mine if limit.names_topics], REQUESTS, topic),
+        )
+        if topic:
+            known[key] = found
+        return found
 
-def _counts(limit: Limit, rates: tuple[str, str]) -> bool:
-    return any(rate in limit.rates for rate in rates) or (limit.names_topics and REQUESTS in limit.rates)
+    def _tanks(self, limits: Iterable[Limit], rate: str, topic: str) -> Tanks:
+        return tuple(self._tank(limit, rate, topic) for limit in limits if rate in limit.rates)
+
+    def _tank(self, limit: Limit, rate: str, topic: str) -> Tank:
+        key = limit.bucket(rate, topic, self._client_id, self._principal)
+        return Tank(limit, rate, Bucket(self._buckets, key, limit.rates[rate], limit.burst_s))

@@ -10,7 +10,6 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stages
 from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
-from kafka_sidecar.proxy.features.rate_limits.limits import Limit
 from kafka_sidecar.proxy.features.rate_limits.meter import Meter
 from kafka_sidecar.proxy.features.rate_limits.taps import tap
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
@@ -32,7 +31,7 @@ class RateLimits(Feature):
         self.meter = Meter(buckets, clock, site.topics.name_of, self._request_name)
 
     def load(self, config: Config) -> Callable[[], None]:
-        rules = tuple(map(Limit, config.rate_limits))
+        rules = self.meter.load(config.rate_limits)
 
         def use() -> None:
             self.meter.rules = rules

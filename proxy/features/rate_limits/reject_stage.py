@@ -11,11 +11,11 @@ from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
-from kafka_sidecar.proxy.features.rate_limits.limits import Amount, Limit
+from kafka_sidecar.proxy.features.rate_limits.limits import Limit
 from kafka_sidecar.proxy.relay.exchange import Client
 
-# Takes what a batch of a client for a topic needs; the name of the limit that rejects it.
-Admit = Callable[[Client, str, Amount], str | None]
+# Takes what a batch of a client for a topic needs, of so many bytes and records; the name of the limit that rejects it.
+Admit = Callable[[Client, str, int, int], str | None]
 
 
 class RejectStage(Stage):
@@ -31,7 +31,7 @@ class RejectStage(Stage):
         return not topics or any(name is None or self._counts(name) for name, _ in topics)
 
     def _counts(self, topic: str) -> bool:
-        return any(limit.counts(topic) for limit in self._limits)
+        return any(limit.covers(topic) for limit in self._limits)
 
     def start(self, client: Client, version: int) -> RejectRun:
         return RejectRun(client, self._admit, self._counts)
@@ -60,7 +60,7 @@ class RejectRun(StageRun):
         """Reject a batch if its client is over a limit."""
         batch, span = partition.batch, partition.span
         records = batch.header.count if isinstance(batch, Batch) else 0
-        name = self._admit(self._client, topic, Amount(span.records_end - span.records_start, records))
+        name = self._admit(self._client, topic, span.records_end - span.records_start, records)
         if name is not None:
             why = f"rate limit {name}: the client is over its rate, nothing of the batch was stored"
             partition.rejection = PartitionRejection(ErrorCode.POLICY_VIOLATION, why)

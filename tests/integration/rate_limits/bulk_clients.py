@@ -187,7 +187,7 @@ def franz_go() -> Path:
     """Builds the program; its version of franz-go is that of go.mod."""
     BUILT.mkdir(parents=True, exist_ok=True)
     program = BUILT / "bulk-franz-go"
-    words = ["go", "build", "-o", program, "./bulk/franz-go"]
+    words: list[str | Path] = ["go", "build", "-o", program, "./bulk/franz-go"]
     subprocess.run(words, cwd=SOURCES, check=True, timeout=BUILD_LIMIT_S)
     return program
 

@@ -135,9 +135,8 @@ def test_a_large_message_arrives_and_is_waited_for_afterwards(cluster: Cluster, 
     topic = f"limited-large-{time.time_ns()}"
     create_topic(cluster.direct, topic, 1, {"max.message.bytes": "10000000"})
     value = bytes(5 * RATE)
-    producer = Producer(
-        {"bootstrap.servers": sidecar.bootstrap, "client.id": topic, "message.max.bytes": 10_000_000, "logger": SILENT}
-    )
+    settings: dict[str, Any] = {"bootstrap.servers": sidecar.bootstrap, "client.id": topic, "logger": SILENT}
+    producer = Producer({**settings, "message.max.bytes": 10_000_000})
     failed: list[KafkaError] = []
     began = time.monotonic()
     for one in (value, b"after"):
@@ -170,7 +169,8 @@ def test_a_client_without_responses_is_slowed_as_well(cluster: Cluster, sidecar:
 
 def test_requests_of_any_api_are_limited(cluster: Cluster, sidecar: Sidecar) -> None:
     create_topic(cluster.direct, topic := f"asked-{time.time_ns()}", 1)
-    admin = AdminClient({"bootstrap.servers": sidecar.bootstrap, "client.id": "asks-much", "logger": SILENT})
+    settings: dict[str, Any] = {"bootstrap.servers": sidecar.bootstrap, "client.id": "asks-much", "logger": SILENT}
+    admin = AdminClient(settings)
     began = time.monotonic()
     for _ in range(300):
         assert topic in admin.list_topics(topic, LIMIT_S).topics
@@ -178,7 +178,7 @@ def test_requests_of_any_api_are_limited(cluster: Cluster, sidecar: Sidecar) -> 
 
 
 def test_what_is_over_a_limit_that_rejects_is_an_error_of_its_record(cluster: Cluster, sidecar: Sidecar) -> None:
-    if "rejected" not in topics(cluster):
+    if "rejected" not in AdminClient({"bootstrap.servers": cluster.direct}).list_topics().topics:
         create_topic(cluster.direct, "rejected", 1)
     ask = Ask(sidecar.bootstrap, "rejected", f"hard-{time.time_ns()}", RECORDS)
     done = librdkafka_produces(ask)
@@ -189,7 +189,3 @@ def test_what_is_over_a_limit_that_rejects_is_an_error_of_its_record(cluster: Cl
         lambda: samples(sidecar)["rejected_batches_total", "hard"], lambda count: count > 0, "rejections are counted"
     )
     assert found >= len(set(done.failed))
-
-
-def topics(cluster: Cluster) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": cluster.direct, "logger": SILENT}).list_topics().topics)

@@ -1,27 +1,34 @@
-"""Which limits are for a client, and from which buckets it takes what."""
+"""Which limits are for a client, and from which buckets what it does is taken."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from support.client import FakeClient
-from support.rate_limits import limits
+from support.rate_limits import Limited, limits
 
-from kafka_sidecar.proxy.features.rate_limits.limits import (
-    CONSUME,
-    MAX_KEYS,
-    PRODUCE,
-    Amount,
-    ClientLimits,
-    Limit,
-)
+from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
+from kafka_sidecar.proxy.features.rate_limits.limits import MAX_TOPICS, ClientLimits, Limit, Taken
 
 RATE: dict[str, Any] = {"produce_bytes": 1000}
+ALL_RATES = {"produce_bytes": 10, "produce_records": 20, "consume_bytes": 30, "consume_records": 40, "requests": 50}
 
 
 def client(client_id: str | None = "app-1", principal: str | None = "User:alice") -> FakeClient:
     return FakeClient(client_id=client_id, principal=principal)
+
+
+def of(rules: Sequence[Limit], who: FakeClient | None = None, buckets: Buckets | None = None) -> ClientLimits:
+    def topic_of(key: str | bytes) -> str:
+        return key if isinstance(key, str) else ""
+
+    return ClientLimits(rules, who or client(), buckets or Buckets(), topic_of)
+
+
+def shown(taken: Taken) -> list[tuple[str, str]]:
+    return [(tank.limit.name, tank.rate) for tanks in taken for tank in tanks]
 
 
 @pytest.mark.parametrize(
@@ -41,72 +48,50 @@ def client(client_id: str | None = "app-1", principal: str | None = "User:alice"
 def test_a_limit_is_for_clients_that_match_all_that_it_names(
     entry: dict[str, Any], names: tuple[str | None, str | None], is_for: bool
 ) -> None:
-    rules = limits({**RATE, **entry})
-    assert ClientLimits(rules, client(*names)).produce == (list(rules) if is_for else [])
-
-
-def keys(rules: tuple[Limit, ...], who: FakeClient, amounts: dict[str, Amount]) -> list[int]:
-    mine = ClientLimits(rules, who)
-    return [one.key for one in mine.of_records(mine.produce, PRODUCE, amounts)]
+    mine = of(limits({**RATE, **entry}), client(*names))
+    assert mine.produces is mine.produced("orders").is_counted is is_for
+    assert not mine.consumes
 
 
 @pytest.mark.parametrize("per", [[], ["client_id"], ["principal"], ["topic"], ["topic", "client_id", "principal"]])
 def test_each_combination_of_what_a_limit_is_per_has_a_bucket(per: list[str]) -> None:
-    rules = limits({**RATE, "per": per})
-    found = {
-        (names, topic): keys(rules, client(*names), {topic: Amount(10, 1)})
-        for names in (("a", "User:x"), ("a", "User:y"), ("b", "User:x"))
-        for topic in ("orders", "payments")
-    }
-    places = {"client_id": 0, "principal": 1, "topic": 2}
-    expected = {tuple((*names, topic)[places[one]] for one in per) for names, topic in found}
-    assert len({key for one in found.values() for key in one}) == len(expected)
-    assert all(len(one) == 1 for one in found.values())
-
-
-def test_several_topics_are_added_up_unless_each_has_its_bucket() -> None:
-    amounts = {"orders": Amount(10, 1), "other": Amount(500, 7), "orders-eu": Amount(20, 2)}
-    together, apart = limits({**RATE, "topics": ["orders*"]}, {**RATE, "topics": ["orders*"], "per": ["topic"]})
-    mine = ClientLimits((together, apart), client())
-    charges = mine.of_records(mine.produce, PRODUCE, amounts)
-    assert [(one.limit.name, one.amount) for one in charges] == [("limit0", 30), ("limit1", 10), ("limit1", 20)]
-    assert [one.seconds for one in charges] == [0.03, 0.01, 0.02]
-
-
-def test_a_topic_whose_name_is_not_known_is_counted_where_no_topic_is_named() -> None:
-    every, named = limits(RATE, {**RATE, "topics": ["*"]})
-    mine = ClientLimits((every, named), client())
-    charges = mine.of_records(mine.produce, PRODUCE, {"": Amount(10, 1)})
-    assert [one.limit.name for one in charges] == ["limit0", "limit1"]
-    (orders,) = limits({**RATE, "topics": ["orders"]})
-    assert not orders.counts("")
+    rules, buckets, places = limits({**RATE, "per": per}), Buckets(), {"client_id": 0, "principal": 1, "topic": 2}
+    owed: dict[tuple[str, ...], int] = {}
+    for names in (("a", "User:x"), ("a", "User:y"), ("b", "User:x")):
+        for topic in ("orders", "payments"):
+            (tank,) = of(rules, client(*names), buckets).produced(topic).bytes
+            place = tuple((*names, topic)[places[one]] for one in per)
+            owed[place] = owed.get(place, 0) + 1
+            assert tank.bucket.take(1000, 100.0) == pytest.approx(owed[place] - 1)
 
 
 def test_bytes_records_and_requests_have_buckets_of_their_own() -> None:
-    entry = {"produce_bytes": 10, "produce_records": 20, "consume_bytes": 30, "consume_records": 40, "requests": 50}
-    every, named = limits(entry, {**entry, "topics": ["orders"]})
-    mine = ClientLimits((every, named), client())
-    amounts = {"orders": Amount(100, 10)}
-    produced = mine.of_records(mine.produce, PRODUCE, amounts)
-    consumed = mine.of_records(mine.consume, CONSUME, amounts)
-    asked = mine.of_request()
-    assert [(one.rate, one.seconds) for one in produced if one.limit is every] == [
-        ("produce_bytes", 10.0), ("produce_records", 0.5),
+    mine = of(limits(ALL_RATES, {**ALL_RATES, "topics": ["orders"]}))
+    assert shown(mine.produced("orders")) == [
+        ("limit0", "produce_bytes"), ("limit1", "produce_bytes"), ("limit0", "produce_records"),
+        ("limit1", "produce_records"), ("limit1", "requests"),
     ]  # fmt: skip
-    assert [(one.rate, one.seconds) for one in consumed if one.limit is named] == [
-        ("consume_bytes", 100 / 30), ("consume_records", 0.25), ("requests", 0.02),
-    ]  # fmt: skip
-    assert [(one.limit, one.rate) for one in asked] == [(every, "requests")]
-    assert len({one.key for one in (*produced, *consumed, *asked)}) == 10
+    assert shown(mine.consumed("other")) == [("limit0", "consume_bytes"), ("limit0", "consume_records")]
+    assert [(tank.limit.name, tank.rate) for tank in mine.requests] == [("limit0", "requests")]
+    tanks = [tank for tanks in (*mine.produced("orders"), *mine.consumed("orders")) for tank in tanks]
+    assert [tank.bucket.take(int(tank.limit.rates[tank.rate]) * 3, 100.0) for tank in tanks] == pytest.approx(
+        [2.0] * 9 + [5.0]  # the last one: requests that bring records and those that get some are the same bucket's
+    )
+
+
+def test_a_topic_whose_name_is_not_known_is_counted_where_no_topic_is_named() -> None:
+    mine = of(limits(RATE, {**RATE, "topics": ["orders"]}))
+    assert shown(mine.produced(bytes(16))) == [("limit0", "produce_bytes")]
+    assert not mine.knows(bytes(16))
 
 
 def test_a_limit_that_rejects_makes_nobody_wait() -> None:
-    waits, rejects = limits(RATE, {**RATE, "action": "reject"})
-    mine = ClientLimits((waits, rejects), client())
-    assert (mine.produce, mine.rejecting) == ([waits], [rejects])
+    mine = of(limits(RATE, {**RATE, "action": "reject"}))
+    assert shown(mine.produced("orders")) == [("limit0", "produce_bytes")]
+    assert shown(mine.rejected("orders")) == [("limit1", "produce_bytes")]
 
 
-def test_an_unchanged_limit_keeps_its_buckets_and_another_rate_begins_with_full_ones() -> None:
+def test_another_rate_begins_with_full_buckets() -> None:
     def bucket(**entry: Any) -> int:
         (limit,) = limits({**RATE, **entry})
         return limit.bucket("produce_bytes", "", "app", "User:alice")
@@ -116,8 +101,17 @@ def test_an_unchanged_limit_keeps_its_buckets_and_another_rate_begins_with_full_
 
 
 def test_what_is_remembered_of_topics_is_bounded() -> None:
-    rules = limits({**RATE, "per": ["topic"]})
-    mine = ClientLimits(rules, client())
-    for number in range(3 * MAX_KEYS):
-        mine.of_records(mine.produce, PRODUCE, {f"topic-{number}": Amount(1, 1)})
-    assert len(mine._keys) == MAX_KEYS
+    mine = of(limits({**RATE, "per": ["topic"]}))
+    for number in range(3 * MAX_TOPICS):
+        mine.produced(f"topic-{number}")
+    assert len(mine._produced) == MAX_TOPICS
+
+
+def test_a_request_of_several_topics_is_one_request_unless_each_has_its_own_rate() -> None:
+    talk = Limited({"topics": ["*"], "requests": 2}, {"per": ["topic"], "requests": 2, "name": "each"})
+    rows = [("orders", 10, 1), ("payments", 10, 1), ("free", 10, 1)]
+    for _ in range(2):
+        talk.meter.produced(talk.session, rows, talk.now)
+    assert talk.session.muted_until == 0
+    talk.meter.produced(talk.session, rows[:1], talk.now)
+    assert (talk.session.muted_until - talk.now, talk.session.muted_by) == (0.5, "limit0")

@@ -17,7 +17,7 @@ from support.share_fetches import partition, share_request, share_response
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.compiled import in_use
-from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
+from kafka_sidecar.proxy.features.rate_limits.buckets import MAX_DEBT_S, Buckets
 from kafka_sidecar.proxy.features.rate_limits.meter import MAX_MUTE_S
 from kafka_sidecar.proxy.features.rate_limits.taps import MAX_BATCHES, SLICE_BYTES
 
@@ -157,11 +157,10 @@ def test_another_principal_on_the_same_connection_has_its_own_bucket() -> None:
 def test_a_changed_configuration_holds_from_the_next_request_and_keeps_what_is_owed() -> None:
     talk = Limited(ONE_A_SECOND)
     talk.client(sent(1))
-    again = Limited(ONE_A_SECOND, {"topics": ["free"], "produce_bytes": 1}).meter.rules
-    talk.meter.rules = again
+    talk.load(ONE_A_SECOND, {"topics": ["free"], "produce_bytes": 1})
     talk.client(sent(2))
     assert talk.muted_s == 1.0
-    talk.meter.rules = ()
+    talk.load()
     talk.now += 5
     talk.client(sent(3), sent(4), sent(5))
     assert talk.session.muted_until < talk.now
@@ -291,6 +290,7 @@ def test_the_batches_of_a_long_response_are_counted_as_one() -> None:
     with Lines() as lines:
         talk.broker(response)
     assert talk.counted("rate_limit_bytes") == {("limit0", "consume"): 2000 * SIZE}
-    assert talk.meter.limits_of(talk.session).last[1].amount == 20_000
+    (records_bucket,) = talk.meter.limits_of(talk.session).consumed("orders").records
+    assert records_bucket.bucket.owed(talk.now) == MAX_DEBT_S  # 20,000 seconds' worth
     if in_use() == "compiled":
         assert lines.most < 1000
