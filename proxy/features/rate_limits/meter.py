@@ -33,18 +33,21 @@ class Meter:
         clock: Callable[[], float],
         name_of: Callable[[bytes], str | None],
         request_name: Callable[[bytes], None] = lambda topic_id: None,
+        shows_buckets: bool = True,
     ) -> None:
         """
         Args:
             clock: that of the sessions, in seconds.
             name_of: of a topic, by its id.
             request_name: asks for one that is not known, for later requests.
+            shows_buckets: whether this process says how many there are; all workers have the same.
         """
         self.rules: Sequence[Limit] = ()
         self.clock = clock
         self._buckets = buckets
         self._name_of = name_of
         self._request_name = request_name
+        self._shows_buckets = shows_buckets
         self._lines = LogLimiter(LOG_EVERY_S, clock)
         self._muted: dict[int, float] = {}  # until when, by the connection's number
         self._counts: dict[str, Counts] = {}  # by the limit's name, of all since the start
@@ -82,6 +85,13 @@ class Meter:
             for tank in taken.bytes:
                 tank.limit.counts.produce_bytes += size
             self._take(client, taken, size, records, now, asked)
+
+    def produced_one(self, client: Client, key: str | bytes, size: int, records: int, now: float) -> None:
+        """The same of one batch."""
+        taken = self.limits_of(client).produced(key)
+        for tank in taken.bytes:
+            tank.limit.counts.produce_bytes += size
+        self._take(client, taken, size, records, now, None)
 
     def consumed(self, client: Client, rows: Sequence[Row], now: float) -> None:
         """The client gets these records."""
@@ -128,7 +138,7 @@ class Meter:
             tank.bucket.take(records, now)
         return None
 
-    def _take(self, client: Client, taken: Taken, size: int, records: int, now: float, asked: set[int]) -> None:
+    def _take(self, client: Client, taken: Taken, size: int, records: int, now: float, asked: set[int] | None) -> None:
         """``asked``: limits that have counted the request already, for another of its topics."""
         for tank in taken.bytes:
             if (owed := tank.bucket.take(size, now)) > 0:
@@ -137,7 +147,7 @@ class Meter:
             if (owed := tank.bucket.take(records, now)) > 0:
                 self._mute(client, tank, owed, now)
         if taken.requests:
-            self._count_request(client, taken.requests, now, asked)
+            self._count_request(client, taken.requests, now, set() if asked is None else asked)
 
     def _count_request(self, client: Client, tanks: Tanks, now: float, asked: set[int]) -> None:
         for tank in tanks:
@@ -156,17 +166,21 @@ class Meter:
             client.mute(until, limit.name)
             if len(self._muted) >= MAX_MUTED:
                 self._forget_read(now)
-            self._log(logging.INFO, "client throttled", client, limit, detail=tank.rate, throttle_s=round(owed_s, 3))
+            if (keys := self._due("throttled", client, limit)) is not None:
+                log.info("client throttled", extra={**keys, "detail": tank.rate, "throttle_s": round(owed_s, 3)})
 
     def _reject(self, client: Client, limit: Limit, topic: str) -> None:
         limit.counts.rejected += 1
-        self._log(logging.WARNING, "batch rejected by a rate limit", client, limit, topic=topic)
+        if (keys := self._due("rejected", client, limit)) is not None:
+            log.warning("batch over a rate limit rejected", extra={**keys, "topic": topic})
 
-    def _log(self, level: int, line: str, client: Client, limit: Limit, **keys: object) -> None:
-        suppressed = self._lines.due((line, limit.name, client.principal or "", client.client_id or ""))
-        if suppressed is not None:
-            who = {"session": client.number, "client_id": client.client_id, "principal": client.principal}
-            log.log(level, line, extra={**who, "limit": limit.name, "suppressed": suppressed, **keys})
+    def _due(self, what: str, client: Client, limit: Limit) -> dict[str, object] | None:
+        """The keys of a line, if one is due."""
+        suppressed = self._lines.due((what, limit.name, client.principal or "", client.client_id or ""))
+        if suppressed is None:
+            return None
+        who = {"session": client.number, "client_id": client.client_id, "principal": client.principal}
+        return {**who, "limit": limit.name, "suppressed": suppressed}
 
     def _forget_read(self, now: float) -> None:
         self._muted = {number: until for number, until in self._muted.items() if until > now}
@@ -185,4 +199,5 @@ class Meter:
         rejected = {name: one.rejected for name, one in counts.items()}
         yield counter("rate_limit_rejected_batches", "Batches that were rejected", rejected, "limit")
         yield gauge("rate_limit_muted_connections", "Client connections that are not read now", len(self._muted))
-        yield gauge("rate_limit_buckets", "Buckets of all workers that are not full", self._buckets.in_use(now))
+        in_use = self._buckets.in_use(now) if self._shows_buckets else 0
+        yield gauge("rate_limit_buckets", "Buckets that are not full", in_use)

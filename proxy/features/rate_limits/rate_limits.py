@@ -27,8 +27,10 @@ class RateLimits(Feature):
         """``clock``: that of the sessions; on Linux it is the same in all processes."""
         self._names = site.topics
         self._requested: set[bytes] = set()
-        buckets = Buckets(site.config.worker.shared)
-        self.meter = Meter(buckets, clock, site.topics.name_of, self._request_name)
+        worker = site.config.worker
+        self.meter = Meter(
+            Buckets(worker.shared), clock, site.topics.name_of, self._request_name, shows_buckets=worker.number == 1
+        )
 
     def load(self, config: Config) -> Callable[[], None]:
         rules = self.meter.load(config.rate_limits)

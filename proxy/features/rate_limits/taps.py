@@ -95,6 +95,15 @@ class RequestTap(Tap):
     def _count(self, client: Client, data: bytes, start: int, end: int, now: float) -> None:
         """Count the records of a request."""
 
+    def count_whole(self, client: Client, data: bytes, start: int, end: int) -> None:
+        """Count a request of which data[start:end] is all."""
+        meter, limits = self.meter, self.meter.limits_of(client)
+        now = meter.clock()
+        if limits.requests:
+            meter.requested(client, limits, now)
+        if self._counts(limits) and not self._is_passed(limits, data, start, end - start):
+            self._count(client, data, start, end, now)
+
     def _as_the_last(self, limits: ClientLimits, data: bytes, at: int) -> bool | None:
         """What `_is_passed` has said of a request that begins alike; None: the last one has begun otherwise."""
         known = limits.heads.get(self._key)
@@ -150,7 +159,11 @@ class ProduceTap(RequestTap):
         if end - start <= SLICE_BYTES:
             walk = ProduceWalk(self.version)
             walk.try_feed(data, start, end, True)
-            self.meter.produced(client, [(one.key, one.size, one.count) for one in walk.rows], now)
+            if len(rows := walk.rows) == 1:
+                (one,) = rows
+                self.meter.produced_one(client, one.key, one.size, one.count, now)
+            else:
+                self.meter.produced(client, [(one.key, one.size, one.count) for one in rows], now)
         else:
             ProduceWatch(self, client).count(data, start, end, True)
 
@@ -162,17 +175,22 @@ class ProduceWatch(RequestWatch):
 
     def __init__(self, tap: ProduceTap, client: Client) -> None:
         super().__init__(tap, client)
-        self._walk = ProduceWalk(tap.version)
+        self._walk: ProduceWalk | None = None
         self._rows: list[Row] = []
         self._batches = 0
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
+        if last and self._walk is None:  # it is all here
+            self._tap.count_whole(self._client, data, start, end)
+            return
         super().request(data, start, end, last)
         self.count(data, start, end, last)
 
     def count(self, data: bytes, start: int, end: int, last: bool) -> None:
         """Count the records of a piece; what cannot be read a broker rejects."""
         walk, rows = self._walk, self._rows
+        if walk is None:
+            walk = self._walk = ProduceWalk(self._tap.version)
         walk.skip = self.skip
         for at in range(start, end, SLICE_BYTES):
             if self._batches > MAX_BATCHES:
