@@ -261,7 +261,7 @@ class Session(Identity):
         self._own_waiting, self._sought = 0, None
         self.agenda.clear()
         self.memo.clear()
-        self.gates, self.fetch_state = (), None
+        self.gates, self.fetch_state, self.limited = (), None, None
 
     def to_client(self) -> bytes:
         """Responses of our own whose turn has come."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.patterns import matcher
@@ -109,7 +109,7 @@ class ClientLimits:
         "_buckets", "_client_id", "_consume", "_consumed", "_principal", "_produce", "_produced", "_rejected",
         "_rejecting", "_topic_of", "consumes", "heads", "last", "names_consumed_topics",
         "names_produced_topics", "produces", "requests",
-        "rules", "session_is_counted",
+        "rules", "session_is_counted", "watches",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +135,7 @@ class ClientLimits:
         self._rejected = Bounded[str | bytes, Taken](MAX_TOPICS)
         # By API and version: how the last request began, and whether it was only of topics that no limit counts.
         self.heads: dict[int, tuple[bytes, bool]] = {}
+        self.watches: dict[int, Any] = {}  # what watches its requests, by API and version
         self.session_is_counted = True  # the fetch session, as far as it is not known
         self.last: tuple[int, Taken] = (0, Taken())  # the last response with records: their bytes, and a topic's
 

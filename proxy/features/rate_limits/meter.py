@@ -76,9 +76,8 @@ class Meter:
             if (owed := tank.bucket.take(1, now)) > 0:
                 self._mute(client, tank, owed, now)
 
-    def produced(self, client: Client, rows: Sequence[Row], now: float) -> None:
+    def produced(self, client: Client, limits: ClientLimits, rows: Sequence[Row], now: float) -> None:
         """The client has sent these records."""
-        limits = self.limits_of(client)
         asked: set[int] = set()
         for key, size, records in rows:
             taken = limits.produced(key)
@@ -86,12 +85,17 @@ class Meter:
                 tank.limit.counts.produce_bytes += size
             self._take(client, taken, size, records, now, asked)
 
-    def produced_one(self, client: Client, key: str | bytes, size: int, records: int, now: float) -> None:
+    def produced_one(
+        self, client: Client, limits: ClientLimits, key: str | bytes, size: int, records: int, now: float
+    ) -> None:
         """The same of one batch."""
-        taken = self.limits_of(client).produced(key)
+        taken = limits.produced(key)
         for tank in taken.bytes:
             tank.limit.counts.produce_bytes += size
-        self._take(client, taken, size, records, now, None)
+            if (owed := tank.bucket.take(size, now)) > 0:
+                self._mute(client, tank, owed, now)
+        if taken.records or taken.requests:
+            self._take(client, taken._replace(bytes=()), size, records, now, None)
 
     def consumed(self, client: Client, rows: Sequence[Row], now: float) -> None:
         """The client gets these records."""

@@ -73,7 +73,7 @@ class RequestTap(Tap):
         if len(data) >= at + size and not self._wants_response:
             if limits.requests:
                 self.meter.requested(client, limits, now)
-            self._count(client, data, at, at + size, now)
+            self._count(client, limits, data, at, at + size, now)
             return None
         watch = self.begin(client, state, now)
         if len(data) >= at + size:
@@ -92,7 +92,7 @@ class RequestTap(Tap):
         """Whether a request is known to be only of topics that no limit counts."""
         return False
 
-    def _count(self, client: Client, data: bytes, start: int, end: int, now: float) -> None:
+    def _count(self, client: Client, limits: ClientLimits, data: bytes, start: int, end: int, now: float) -> None:
         """Count the records of a request."""
 
     def count_whole(self, client: Client, data: bytes, start: int, end: int) -> None:
@@ -102,7 +102,7 @@ class RequestTap(Tap):
         if limits.requests:
             meter.requested(client, limits, now)
         if self._counts(limits) and not self._is_passed(limits, data, start, end - start):
-            self._count(client, data, start, end, now)
+            self._count(client, limits, data, start, end, now)
 
     def _as_the_last(self, limits: ClientLimits, data: bytes, at: int) -> bool | None:
         """What `_is_passed` has said of a request that begins alike; None: the last one has begun otherwise."""
@@ -137,7 +137,12 @@ class ProduceTap(RequestTap):
     __slots__ = ()
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return ProduceWatch(self, client)
+        """The same for each request of a client: they come one after the other, and their responses do not matter."""
+        watches = self.meter.limits_of(client).watches
+        watch = watches.get(self._key)
+        if watch is None or watch._tap is not self or watch._client is not client:
+            watch = watches[self._key] = ProduceWatch(self, client)
+        return watch
 
     def _counts(self, limits: ClientLimits) -> bool:
         return limits.produces
@@ -155,21 +160,21 @@ class ProduceTap(RequestTap):
             self._note(limits, data[at + CLIENT_ID_AT : end], is_passed)
         return is_passed
 
-    def _count(self, client: Client, data: bytes, start: int, end: int, now: float) -> None:
+    def _count(self, client: Client, limits: ClientLimits, data: bytes, start: int, end: int, now: float) -> None:
         if end - start <= SLICE_BYTES:
             walk = ProduceWalk(self.version)
             walk.try_feed(data, start, end, True)
             if len(rows := walk.rows) == 1:
                 (one,) = rows
-                self.meter.produced_one(client, one.key, one.size, one.count, now)
+                self.meter.produced_one(client, limits, one.key, one.size, one.count, now)
             else:
-                self.meter.produced(client, [(one.key, one.size, one.count) for one in rows], now)
+                self.meter.produced(client, limits, [(one.key, one.size, one.count) for one in rows], now)
         else:
             ProduceWatch(self, client).count(data, start, end, True)
 
 
 class ProduceWatch(RequestWatch):
-    """One Produce request."""
+    """The Produce requests of one client and version. It is shown all pieces of them: its `skip` stays 0."""
 
     __slots__ = ("_batches", "_rows", "_walk")
 
@@ -186,12 +191,14 @@ class ProduceWatch(RequestWatch):
         super().request(data, start, end, last)
         self.count(data, start, end, last)
 
+    def show_response(self, frames: Frames, data: bytes, at: int, size: int, now: float) -> None:
+        """It does not matter."""
+
     def count(self, data: bytes, start: int, end: int, last: bool) -> None:
         """Count the records of a piece; what cannot be read a broker rejects."""
         walk, rows = self._walk, self._rows
         if walk is None:
             walk = self._walk = ProduceWalk(self._tap.version)
-        walk.skip = self.skip
         for at in range(start, end, SLICE_BYTES):
             if self._batches > MAX_BATCHES:
                 break
@@ -200,10 +207,10 @@ class ProduceWatch(RequestWatch):
             batches = walk.take_rows()
             self._batches += len(batches)
             merge(rows, [(one.key, one.size, one.count) for one in batches])
-        self.skip = walk.skip
         if last:
+            self._walk, self._rows, self._batches = None, [], 0
             meter = self._tap.meter
-            meter.produced(self._client, rows, meter.clock())
+            meter.produced(self._client, meter.limits_of(self._client), rows, meter.clock())
 
 
 class FetchTap(RequestTap):

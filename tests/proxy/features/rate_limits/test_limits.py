@@ -109,9 +109,10 @@ def test_what_is_remembered_of_topics_is_bounded() -> None:
 
 def test_a_request_of_several_topics_is_one_request_unless_each_has_its_own_rate() -> None:
     talk = Limited({"topics": ["*"], "requests": 2}, {"per": ["topic"], "requests": 2, "name": "each"})
+    mine = talk.meter.limits_of(talk.session)
     rows = [("orders", 10, 1), ("payments", 10, 1), ("free", 10, 1)]
     for _ in range(2):
-        talk.meter.produced(talk.session, rows, talk.now)
+        talk.meter.produced(talk.session, mine, rows, talk.now)
     assert talk.session.muted_until == 0
-    talk.meter.produced(talk.session, rows[:1], talk.now)
+    talk.meter.produced(talk.session, mine, rows[:1], talk.now)
     assert (talk.session.muted_until - talk.now, talk.session.muted_by) == (0.5, "limit0")
