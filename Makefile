@@ -179,6 +179,14 @@ bench-dead-letters: install ## CPU per record with dead letters for its topic, f
 bench-rules: install ## CPU per request with rules that allow it, compared with no rules
 	$(BIN)/python bench/rules.py
 
+.PHONY: bench-rate-costs
+bench-rate-costs: install ## CPU per request with rate limits, of its topic, of another one, and with none
+	$(BIN)/python bench/rate_costs.py
+
+.PHONY: bench-rate-limits
+bench-rate-limits: install kafka ## how close to 1 MB/s clients are that are limited to it, by client
+	$(BIN)/python bench/rate_limits.py
+
 .PHONY: bench-intercept
 bench-intercept: install ## CPU per request with interceptors for its topic, for another one, and with none
 	$(BIN)/python bench/intercept.py
