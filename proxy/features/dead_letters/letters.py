@@ -14,7 +14,8 @@ from typing import Protocol
 from kafka_sidecar.dead_letters.buffer import Buffer, Rate
 from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.features.dead_letters.from_config import entries_of, reserved_topics
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.features.dead_letters.from_config import entries_of, find_mistakes, reserved_topics
 from kafka_sidecar.proxy.features.dead_letters.keeper import Keeper, Rates
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
@@ -106,6 +107,8 @@ class DeadLetters(Feature):
     # The life of a feature.
 
     def load(self, config: Config) -> Callable[[], None]:
+        if mistakes := list(find_mistakes(config)):
+            raise ConfigError(mistakes[0].text)
         return partial(self._apply, config, Targets(entries_of(config), reserved_topics(config)))
 
     def _apply(self, config: Config, targets: Targets) -> None:
