@@ -214,7 +214,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES):
+            for attack in (
+                *ATTACKS,
+                *LOGINS,
+                *APIS,
+                *SEGMENTS,
+                *SESSIONS,
+                *UNKNOWN,
+                *SCHEMAS,
+                *LETTERS,
+                *ON_GUARDS,
+                *RATES,
+            ):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)
