@@ -171,6 +171,10 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
 	$(BIN)/python bench/validate.py
 
+.PHONY: bench-dead-letters
+bench-dead-letters: install ## CPU per record with dead letters for its topic, for another one, and with none
+	$(BIN)/python bench/dead_letters.py
+
 .PHONY: bench-rules
 bench-rules: install ## CPU per request with rules that allow it, compared with no rules
 	$(BIN)/python bench/rules.py

@@ -28,6 +28,7 @@ from harness.versions import NEWEST
 
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
+from hostile.guards import ON_GUARDS
 from hostile.honest import Waits
 from hostile.letters import LETTERS
 from hostile.letters import TOPIC as LETTER_TOPIC
@@ -93,6 +94,9 @@ class Row:
         for kind in ("ack", "read", "large"):
             alone = self.waits.worst(kind, sidecar.began - ALONE_S, sidecar.began)
             yield f"{alone:.0f}{ALONE_TO}{self.waits.worst(kind, sidecar.began, sidecar.ended):.0f}"
+
+
+ALL = (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES)
 
 
 def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
@@ -213,7 +217,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *RATES):
+            for attack in ALL:
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

@@ -194,7 +194,13 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     found = composed(features)
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
         "PRODUCE": [
-            "CheckProduce", "RejectStage", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage",
+            "CheckProduce",
+            "RejectStage",
+            "SegmentStage",
+            "Validator",
+            "SendStage",
+            "ObjectStage",
+            "SplitStage",
         ],
         "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
         "SHARE_FETCH": [
