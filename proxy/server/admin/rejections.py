@@ -50,6 +50,15 @@ def list_rejections(server: Server) -> dict[str, Any]:
     return {"rejections": list(islice(found, MAX_LISTED))}
 
 
+def latest(server: Server) -> list[dict[str, Any]]:
+    """The same, with whose they are and what the client was told."""
+    recent, denials = _recent(server), server.features.denials
+    batches = recent.newest(MAX_LISTED) if recent is not None else ()
+    denied = denials.newest(MAX_LISTED) if denials is not None else ()
+    found = merge(map(_row, batches), map(_row_of_denial, denied), key=itemgetter("timestamp"), reverse=True)
+    return list(islice(found, MAX_LISTED))
+
+
 def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | None:
     """All that is known of one rejected batch or denial; None if it is not known."""
     denials = server.features.denials
@@ -132,6 +141,27 @@ def _summary_of_denial(denial: Denial) -> dict[str, Any]:
             "times": denial.times,
             "since": timestamp(denial.since),
         },
+    }
+
+
+def _row(batch: RejectedBatch) -> dict[str, Any]:
+    sender = batch.origin.sender
+    return {
+        **_summary(batch),
+        "outcome": "rejected" if batch.mode == "enforce" else "allowed",
+        "client": sender.client,
+        "client_software": sender.client_software,
+        "principal": sender.principal,
+    }
+
+
+def _row_of_denial(denial: Denial) -> dict[str, Any]:
+    return {
+        **_summary_of_denial(denial),
+        "outcome": "denied",
+        "client": denial.client,
+        "client_software": denial.client_software,
+        "principal": denial.principal,
     }
 
 
