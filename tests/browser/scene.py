@@ -31,7 +31,12 @@ CONFIG = {
         "default": "allow",
         "rules": [{"principals": ["*"], "permission": "deny", "operations": ["write"], "topics": ["secrets"]}],
     },
-    "audit": {"topic": "_audit", "emitter_id": "sidecar-1", "auditor_reporting_interval_ms": 2000, "auditor_reporting_delay_ms": 500},
+    "audit": {
+        "topic": "_audit",
+        "emitter_id": "sidecar-1",
+        "auditor_reporting_interval_ms": 2000,
+        "auditor_reporting_delay_ms": 500,
+    },
     "large_messages": {"topics": [{"name": "invoices"}]},
 }
 
@@ -41,11 +46,14 @@ def send(
 ) -> list[str]:
     """Send records, and return the errors that their producer got."""
     errors: list[str] = []
+
+    def reported(error: object, _: object) -> None:
+        if error is not None:
+            errors.append(str(error))
+
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0})
     for value in values:
-        producer.produce(
-            topic, value, headers=list(headers), on_delivery=lambda error, _: errors.append(str(error)) if error else None
-        )
+        producer.produce(topic, value, headers=list(headers), on_delivery=reported)
     producer.flush(10)
     return errors
 

@@ -22,6 +22,7 @@ from kafka_sidecar.proxy.server.admin.page import JSON, Page, Stream, Viewer, js
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
+REJECTIONS_INTERVAL_S = 0.5  # for who looks at them: one appears within a second
 FIRST_INTERVAL_S = 0.3  # between the first two samples: rates are known with the second
 MAX_VIEWERS = 16  # streams
 MAX_WAITING = 64  # requests of /snapshot
@@ -147,16 +148,16 @@ class Live:
 
     async def _sample(self) -> None:
         histories = Histories(self._not_sums)
-        count = 0
+        is_first = True
         while True:
-            began = time.monotonic()
+            began, wanted = time.monotonic(), frozenset().union(*self._readers.values())
             try:
-                wanted = frozenset().union(*self._readers.values())
                 self._show(histories.snapshot(await self._source(wanted)))
             except Exception as error:
                 log.error("snapshot failed: this is a bug", exc_info=error)
-            interval_s = INTERVAL_S if count else FIRST_INTERVAL_S
-            count += 1
+            interval_s = REJECTIONS_INTERVAL_S if "rejections" in wanted else INTERVAL_S
+            if is_first:
+                is_first, interval_s = False, FIRST_INTERVAL_S
             await asyncio.sleep(max(interval_s / 4, interval_s - (time.monotonic() - began)))
 
     def _show(self, snapshot: Mapping[str, Any]) -> None:

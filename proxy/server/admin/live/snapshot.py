@@ -14,7 +14,7 @@ from kafka_sidecar.proxy.server.admin.live.sample import MAX_ROWS, TOPIC, Sample
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 from kafka_sidecar.proxy.telemetry.metrics import PREFIX
 
-WINDOW = 10  # samples over which quantiles are computed: in one second there are few slow requests
+WINDOW_S = 10.0  # over which quantiles are computed: in one second there are few slow requests
 MAX_SERIES_SHOWN, MAX_TOPICS_SHOWN = 50, 500  # of one metric; of one that is counted by topic
 MAX_REJECTIONS = 100
 
@@ -47,11 +47,13 @@ class Histories:
         about: dict[tuple[str, str], dict[str, Any]] = {}
         workers = []
         interval_s = None
-        self._last = {number: self._last.get(number, deque(maxlen=WINDOW + 1)) for number in samples}
+        self._last = {number: self._last.get(number, deque()) for number in samples}
         for number, sample in samples.items():
             last = self._last[number]
             if last and last[-1]["process"]["pid"] != sample["process"]["pid"]:
                 last.clear()  # it was started again
+            while len(last) > 1 and sample["at"] - last[0]["at"] > WINDOW_S:
+                last.popleft()
             interval_s = sample["at"] - last[-1]["at"] if last else interval_s
             own = dict(_series(sample, last))
             for key, one in own.items():

@@ -40,7 +40,7 @@ export function plugIns() {
     { title: "Topics", value: (row) => row.topics },
     { title: "Class", value: (row) => row.class },
   ], { key: (row) => `${row.name} ${row.hook} ${row.worker}`, mark: (row) => (row.disabled_until || row.disabled_for_clients ? "troubled" : row.failures ? "warned" : ""), empty: "No interceptor is configured." });
-  const policies = table("Policies", [
+  const policies = table("By policy", [
     { title: "Policy", isHeader: true, value: (row) => row.policy },
     { title: "Batches/s", kind: "number", value: (row) => number(row.rate) },
     { title: "p50", kind: "number", value: (row) => duration(row.p50_s) },
@@ -49,7 +49,7 @@ export function plugIns() {
     { title: "Rejected records", kind: "number", value: (row) => number(row.rejected) },
     { title: "Failures", kind: "number", value: (row) => number(row.failures) },
   ], { key: (row) => row.policy, mark: (row) => (row.failures ? "troubled" : ""), empty: "No policy was called yet." });
-  const registries = table("Schema registries", [
+  const registries = table("By registry", [
     { title: "Registry", isHeader: true, value: (row) => row.name },
     { title: "State", kind: "short", value: (row) => badge(row.state === "failing" ? "bad" : row.state === "ok" ? "good" : "dim", row.state) },
     { title: "Failure", value: (row) => row.failure ?? NONE },

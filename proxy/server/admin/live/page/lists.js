@@ -8,7 +8,7 @@ import { labelled } from "./troubles.js";
 /** A bar with a field for text, and a list for each choice. `changed` is called when one is changed. */
 function filters(names, changed) {
   const text = make("input", { type: "search", oninput: changed, spellcheck: "false", autocomplete: "off" });
-  const choices = names.map((name) => make("select", { "data-of": name, onchange: changed }, make("option", { value: "" }, "all")));
+  const choices = names.map((name) => make("select", { "data-of": name, "aria-label": name.replaceAll("_", " "), onchange: changed }, make("option", { value: "" }, "all")));
   const element = make("form", { class: "bar", role: "search", onsubmit: (event) => event.preventDefault() },
     make("label", {}, make("span", {}, "Filter"), text),
     names.map((name, index) => make("label", {}, make("span", {}, name.replaceAll("_", " ")), choices[index])));
@@ -147,12 +147,11 @@ export function rejections() {
     { title: "Topic", value: (row) => (row.topic === null ? row.denial?.resource ?? NONE : row.partition === null ? row.topic : `${row.topic}-${row.partition}`) },
     { title: "Policy", value: (row) => row.policy },
     { title: "Reason", value: (row) => row.reason },
-    { title: "What the client was told", value: (row) => row.message },
+    { title: "What the client was told", kind: "wide", value: (row) => row.message },
     { title: "Record", kind: "number", value: (row) => (row.index < 0 ? "batch" : `${row.index}${row.rejected_records > 1 ? ` and ${row.rejected_records - 1} more` : ""}`) },
     { title: "Client id", value: (row) => row.client_id ?? NONE },
     { title: "Principal", value: (row) => row.principal ?? NONE },
     { title: "Address", kind: "short", value: (row) => row.client ?? NONE },
-    { title: "Software", value: (row) => row.client_software ?? NONE },
   ], { key: (row) => row.id, mark: (row) => (row.outcome === "allowed" ? "warned" : "troubled"), empty: "Nothing was rejected or denied, or nothing passes the filter." });
   const told = make("p", { class: "dim" }, "The last hundred, newest first. No key, value or header of a record is kept or shown.");
 
@@ -175,7 +174,7 @@ export function connections() {
   const list = table("Open connections", [
     { title: "Number", isHeader: true, kind: "number", value: (row) => choose(String(row.session), () => panel.open(`Connection ${row.session}`, `/connections/${row.session}`)) },
     { title: "Client id", value: (row) => row.client_id ?? NONE },
-    { title: "Software", value: (row) => (row.removed_apis.length ? [row.client_software ?? NONE, badge("warn", "old: Kafka 4 has removed its versions")] : row.client_software ?? NONE) },
+    { title: "Software", kind: "wide", value: (row) => (row.removed_apis.length ? [row.client_software ?? NONE, badge("warn", "old: Kafka 4 has removed its versions")] : row.client_software ?? NONE) },
     { title: "Principal", value: (row) => row.principal ?? NONE },
     { title: "Waits", value: (row) => row.pauses.map((one) => `${one.side} not read for ${duration(one.for_s)}: ${one.reason}`).join("; ") || NONE },
     { title: "In flight", kind: "number", value: (row) => number(row.in_flight) },

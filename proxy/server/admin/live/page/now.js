@@ -23,7 +23,7 @@ export function apis(snapshot) {
 }
 
 const tile = (title) => {
-  const value = make("dd"), note = make("small");
+  const value = make("dd"), note = make("dd", { class: "note" });
   return { element: make("div", {}, make("dt", {}, title), value, note), set: (text, more = "") => { write(value, text); write(note, more); } };
 };
 

@@ -30,7 +30,7 @@ const RULES = [
   ["policy_failures", isRising, "bad", (row) => `policy ${row.of.policy} fails: ${number(row.rate)}/s`, "plug-ins"],
   ["event_loop_stops", isRising, "bad", (row) => `the event loop has stopped for over a second (plug-in: ${row.of.plug_in})`, "plug-ins"],
   ["rejected_records", (row) => isRising(row) && row.of.mode === "enforce", "warn", (row) => `${number(row.rate)} records/s of ${row.of.topic} rejected by ${row.of.policy}: ${row.of.reason}`, "rejections"],
-  ["denials", isRising, "warn", (row) => `${number(row.rate)} denials/s: ${row.of.operation} of a ${row.of.resource_type} by ${row.of.api_key}`, "rejections"],
+  ["denials", isRising, "warn", (row) => `denied: ${row.of.operation} of a ${row.of.resource_type} in ${row.of.api_key}, ${number(row.rate)}/s`, "rejections"],
   ["rejected_records", (row) => isRising(row) && row.of.mode === "shadow", "warn", (row) => `shadow: ${number(row.rate)} records/s of ${row.of.topic} would be rejected by ${row.of.policy}: ${row.of.reason}`, "rejections"],
   ["interceptor_failures", isRising, "warn", (row) => `interceptor ${row.of.interceptor} fails in ${row.of.hook}: ${number(row.rate)}/s`, "plug-ins"],
   ["interceptor_over_budget", isRising, "warn", (row) => `interceptor ${row.of.interceptor} is slow in ${row.of.hook}`, "plug-ins"],
