@@ -153,6 +153,9 @@ class AdminProtocol(asyncio.Protocol):
             self._limit.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self._stream is not None:
+            self._abort()  # a further request would never be answered
+            return
         try:
             self._http.receive_data(data)
         except h11.RemoteProtocolError:
@@ -248,6 +251,7 @@ class AdminProtocol(asyncio.Protocol):
         headers = [("content-type", stream.content_type), *SAFE]
         self._transport.write(self._http.send(h11.Response(status_code=200, headers=headers)) or b"")
         self._stream = stream
+        self._transport.resume_reading()  # so that it is known when the reader leaves
         stream.begin(self)
 
     def send(self, data: bytes) -> None:

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.workers import Group, turns
 
-from kafka_sidecar.proxy.server.admin.page import Page, json_page
+from kafka_sidecar.proxy.server.admin.page import Page, Stream, json_page
 from kafka_sidecar.proxy.server.workers.channel import PageRequest, PageResponse, Prepared, Serve, Serving
 from kafka_sidecar.proxy.server.workers.pages import LOG_LEVEL, ChangedLevels, WorkerPages
 from kafka_sidecar.proxy.server.workers.supervisor import FIRST_PAUSE_S
@@ -37,7 +37,7 @@ def pages(group: Group) -> WorkerPages:
 async def page(group: Group, pages: WorkerPages, target: str, answers: Pages) -> Page:
     """A page, for which the workers have these."""
     found = pages.page(target)
-    assert not isinstance(found, Page)
+    assert not isinstance(found, Page | Stream)
     waiting = asyncio.ensure_future(_awaited(found))
     await turns()
     for number, one in answers.items():
