@@ -17,6 +17,7 @@ from kafka_sidecar.proxy.telemetry.metrics import PREFIX
 WINDOW_S = 10.0  # over which quantiles are computed: in one second there are few slow requests
 MAX_SERIES_SHOWN, MAX_TOPICS_SHOWN = 50, 500  # of one metric; of one that is counted by topic
 MAX_REJECTIONS = 100
+LARGEST = frozenset({"generation", "topics_known"})  # of these each worker has the same, or nearly
 
 Labels = tuple[str, ...]
 Combine = Callable[[Iterable[float]], float]
@@ -139,7 +140,8 @@ def merged(of: Mapping[int, Any]) -> Any:
         return values[0]
     if all(isinstance(one, dict) for one in values):
         keys = dict.fromkeys(chain.from_iterable(values))
-        return {key: merged({number: one[key] for number, one in of.items() if key in one}) for key in keys}
+        parts = {key: {number: one[key] for number, one in of.items() if key in one} for key in keys}
+        return {key: max(part.values()) if key in LARGEST else merged(part) for key, part in parts.items()}
     if all(isinstance(one, list) for one in values):
         return list(_joined(of))[:MAX_ROWS]
     if all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):

@@ -78,6 +78,11 @@ export function number(value) {
   return Math.abs(value) >= 100 || Number.isInteger(value) ? WHOLE.format(value) : PART.format(value);
 }
 
+/** So many a second: what is nearly a whole number is one. */
+export function rate(value) {
+  return value === null || value === undefined ? NONE : number(value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
+}
+
 export function bytes(value) {
   if (value === null || value === undefined) return NONE;
   let size = value, unit = 0;

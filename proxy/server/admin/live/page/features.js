@@ -1,6 +1,6 @@
 // Views of what is configured: plug-ins, the audit, and as a last resort every feature with its state and its metrics.
 
-import { badge, clock, duration, make, NONE, number, show } from "./dom.js";
+import { badge, clock, duration, make, NONE, number, rate, show } from "./dom.js";
 import { described, table } from "./tables.js";
 import { labelled, series, sum } from "./troubles.js";
 
@@ -11,7 +11,7 @@ function metrics() {
   return table("Metrics", [
     { title: "Metric", isHeader: true, value: (row) => row.name },
     { title: "Of", value: (row) => row.of },
-    { title: "A second", kind: "number", value: (row) => number(row.rate) },
+    { title: "A second", kind: "number", value: (row) => rate(row.rate) },
     { title: "Value", kind: "number", value: (row) => row.value },
     { title: "What it is", value: (row) => row.about },
   ], { key: (row) => `${row.group} ${row.name} ${row.of}`, empty: "Nothing is counted." });
@@ -31,7 +31,7 @@ export function plugIns() {
     { title: "Interceptor", isHeader: true, value: (row) => row.name },
     { title: "State", kind: "short", value: (row) => state(row) },
     { title: "Hook", kind: "short", value: (row) => row.hook },
-    { title: "Calls/s", kind: "number", value: (row) => number(row.rate) },
+    { title: "Calls/s", kind: "number", value: (row) => rate(row.rate) },
     { title: "p50", kind: "number", value: (row) => duration(row.p50_s) },
     { title: "p99", kind: "number", value: (row) => duration(row.p99_s) },
     { title: "Calls", kind: "number", value: (row) => number(row.value) },
@@ -42,7 +42,7 @@ export function plugIns() {
   ], { key: (row) => `${row.name} ${row.hook} ${row.worker}`, mark: (row) => (row.disabled_until || row.disabled_for_clients ? "troubled" : row.failures ? "warned" : ""), empty: "No interceptor is configured." });
   const policies = table("By policy", [
     { title: "Policy", isHeader: true, value: (row) => row.policy },
-    { title: "Batches/s", kind: "number", value: (row) => number(row.rate) },
+    { title: "Batches/s", kind: "number", value: (row) => rate(row.rate) },
     { title: "p50", kind: "number", value: (row) => duration(row.p50_s) },
     { title: "p99", kind: "number", value: (row) => duration(row.p99_s) },
     { title: "Batches", kind: "number", value: (row) => number(row.value) },

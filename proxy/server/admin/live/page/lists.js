@@ -1,6 +1,6 @@
 // Views that are lists with a filter: topics, rejections, connections.
 
-import { badge, bytes, clock, duration, make, NONE, number, visible } from "./dom.js";
+import { badge, bytes, clock, duration, make, NONE, number, rate, visible } from "./dom.js";
 import { json } from "./stream.js";
 import { described, table } from "./tables.js";
 import { labelled } from "./troubles.js";
@@ -75,7 +75,7 @@ export function topics() {
   const open = (name) => panel.open(`Topic ${visible(name)}`, `/topics/${encode(name)}`, /^[\w.-]+$/.test(name) ? `kafka-sidecar topics ${name}` : null);
   const list = table("Topics", [
     { title: "Topic", isHeader: true, value: (row) => choose(row.topic, () => open(row.topic)) },
-    { title: "Rejected/s", kind: "number", value: (row) => number(row.counted.rejected_rate) },
+    { title: "Rejected/s", kind: "number", value: (row) => rate(row.counted.rejected_rate) },
     { title: "Rejected", kind: "number", value: (row) => number(row.counted.rejected) },
     { title: "Shadow would reject", kind: "number", value: (row) => number(row.counted.shadow) },
     { title: "Mode", kind: "short", value: (row) => mode(row.validation) },
@@ -149,9 +149,8 @@ export function rejections() {
     { title: "Reason", value: (row) => row.reason },
     { title: "What the client was told", kind: "wide", value: (row) => row.message },
     { title: "Record", kind: "number", value: (row) => (row.index < 0 ? "batch" : `${row.index}${row.rejected_records > 1 ? ` and ${row.rejected_records - 1} more` : ""}`) },
-    { title: "Client id", value: (row) => row.client_id ?? NONE },
+    { title: "Client", value: (row) => [make("span", {}, row.client_id ?? NONE), make("span", { class: "dim" }, row.client)] },
     { title: "Principal", value: (row) => row.principal ?? NONE },
-    { title: "Address", kind: "short", value: (row) => row.client ?? NONE },
   ], { key: (row) => row.id, mark: (row) => (row.outcome === "allowed" ? "warned" : "troubled"), empty: "Nothing was rejected or denied, or nothing passes the filter." });
   const told = make("p", { class: "dim" }, "The last hundred, newest first. No key, value or header of a record is kept or shown.");
 

@@ -1,7 +1,7 @@
 // The first view: how much passes, how fast, and whether anything needs attention.
 
 import { Chart } from "./charts.js";
-import { badge, bytes, clock, duration, make, NONE, number, share, show, write } from "./dom.js";
+import { badge, bytes, clock, duration, make, NONE, number, rate, share, show, write } from "./dom.js";
 import { described, table } from "./tables.js";
 import { series, sum, troubles } from "./troubles.js";
 
@@ -35,13 +35,13 @@ export function now() {
     ["memory", "Buffered frames"], ["cpu", "CPU"],
   ].map(([name, title]) => [name, tile(title)]));
   const charts = {
-    requests: new Chart("Requests a second, by API", number),
+    requests: new Chart("Requests a second, by API", rate),
     bytes: new Chart("Bytes a second", bytes),
     latency: new Chart("Latency p99, by API", duration),
   };
   const perApi = table("By API", [
     { title: "API", isHeader: true, kind: "short", value: (row) => row.api },
-    { title: "Requests/s", kind: "number", value: (row) => number(row.rate) },
+    { title: "Requests/s", kind: "number", value: (row) => rate(row.rate) },
     { title: "In/s", kind: "number", value: (row) => bytes(row.in) },
     { title: "Out/s", kind: "number", value: (row) => bytes(row.out) },
     { title: "p50", kind: "number", value: (row) => duration(row.p50) },
@@ -50,9 +50,9 @@ export function now() {
     { title: "Requests", kind: "number", value: (row) => number(row.total) },
   ], { key: (row) => row.api, empty: "No request yet." });
   const workers = table("Processes", [
-    { title: "Worker", isHeader: true, kind: "short", value: (row) => row.worker ?? "the only one" },
+    { title: "Worker", isHeader: true, kind: "short", value: (row) => row.worker ?? (row.ready === null ? "supervisor" : "the only one") },
     { title: "Ready", kind: "short", value: (row) => (row.ready === null ? NONE : row.ready ? badge("good", "ready") : badge("bad", "not ready")) },
-    { title: "Requests/s", kind: "number", value: (row) => number(row.requests_per_s) },
+    { title: "Requests/s", kind: "number", value: (row) => rate(row.requests_per_s) },
     { title: "Bytes/s", kind: "number", value: (row) => bytes(row.bytes_per_s) },
     { title: "Connections", kind: "number", value: (row) => number(row.connections) },
     { title: "Loop delay p99", kind: "number", value: (row) => duration(row.event_loop_delay_p99_s) },
@@ -100,13 +100,13 @@ export function now() {
         one.view === "now" ? null : make("a", { href: `#${one.view}` }, one.view)))
       : make("li", { class: "good" }, make("b", {}, "All well"), make("span", {}, "Nothing needs attention.")));
     const total = (name, key, filter = () => true) => sum(series(snapshot, name).filter(filter), key);
-    tiles.requests.set(`${number(sum(rows, "rate"))}/s`, `${number(sum(rows, "total"))} since the start`);
+    tiles.requests.set(`${rate(sum(rows, "rate"))}/s`, `${number(sum(rows, "total"))} since the start`);
     tiles.in.set(`${bytes(sum(rows, "in"))}/s`);
     tiles.out.set(`${bytes(sum(rows, "out"))}/s`);
     const checked = series(snapshot, "validated_records");
-    tiles.records.set(checked.length ? `${number(sum(checked, "rate"))}/s` : NONE, checked.length ? `${number(sum(checked, "value"))} since the start` : "no policies");
+    tiles.records.set(checked.length ? `${rate(sum(checked, "rate"))}/s` : NONE, checked.length ? `${number(sum(checked, "value"))} since the start` : "no policies");
     const enforced = (row) => row.of.mode === "enforce", shadow = (row) => row.of.mode === "shadow";
-    tiles.rejected.set(`${number(total("rejected_records", "rate", enforced))}/s`, `${number(total("rejected_records", "value", enforced))}, in shadow ${number(total("rejected_records", "value", shadow))}`);
+    tiles.rejected.set(`${rate(total("rejected_records", "rate", enforced))}/s`, `${number(total("rejected_records", "value", enforced))}, in shadow ${number(total("rejected_records", "value", shadow))}`);
     tiles.connections.set(number(sidecar.connections?.open), `${number(total("connections", "value"))} since the start`);
     const delay = series(snapshot, "event_loop_delay_seconds")[0];
     tiles.delay.set(duration(delay?.p99_s), "p99 of ten seconds");

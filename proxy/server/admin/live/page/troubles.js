@@ -1,6 +1,6 @@
 // What needs attention, worst first: rows of a table, and the failures that features report of themselves.
 
-import { duration, number } from "./dom.js";
+import { duration, number, rate } from "./dom.js";
 
 /** The families of a name, as one list of {of: {label: value}, value, rate, ...}. */
 export function series(snapshot, name) {
@@ -24,19 +24,19 @@ const WEEKS_S = 14 * 86400;
 const RULES = [
   ["interceptor_disabled", (row) => row.value > 0, "bad", (row) => `interceptor ${row.of.interceptor} is disabled after failures`, "plug-ins"],
   ["schema_registry_reachable", (row) => row.value === 0, "bad", (row) => `schema registry ${row.of.registry} does not answer`, "plug-ins"],
-  ["audit_events_discarded", isRising, "bad", (row) => `audit events are discarded (${row.of.reason}): ${number(row.rate)}/s`, "audit"],
+  ["audit_events_discarded", isRising, "bad", (row) => `audit events are discarded (${row.of.reason}): ${rate(row.rate)}/s`, "audit"],
   ["threads_stuck", (row) => row.value > 0, "bad", (row) => `${number(row.value)} threads are stuck in work that does not end`, "metrics"],
   ["worker_restarts", isRising, "bad", (row) => `worker ${row.of.worker} was started again`, "now"],
-  ["policy_failures", isRising, "bad", (row) => `policy ${row.of.policy} fails: ${number(row.rate)}/s`, "plug-ins"],
+  ["policy_failures", isRising, "bad", (row) => `policy ${row.of.policy} fails: ${rate(row.rate)}/s`, "plug-ins"],
   ["event_loop_stops", isRising, "bad", (row) => `the event loop has stopped for over a second (plug-in: ${row.of.plug_in})`, "plug-ins"],
-  ["rejected_records", (row) => isRising(row) && row.of.mode === "enforce", "warn", (row) => `${number(row.rate)} records/s of ${row.of.topic} rejected by ${row.of.policy}: ${row.of.reason}`, "rejections"],
-  ["denials", isRising, "warn", (row) => `denied: ${row.of.operation} of a ${row.of.resource_type} in ${row.of.api_key}, ${number(row.rate)}/s`, "rejections"],
-  ["rejected_records", (row) => isRising(row) && row.of.mode === "shadow", "warn", (row) => `shadow: ${number(row.rate)} records/s of ${row.of.topic} would be rejected by ${row.of.policy}: ${row.of.reason}`, "rejections"],
-  ["interceptor_failures", isRising, "warn", (row) => `interceptor ${row.of.interceptor} fails in ${row.of.hook}: ${number(row.rate)}/s`, "plug-ins"],
+  ["rejected_records", (row) => isRising(row) && row.of.mode === "enforce", "warn", (row) => `${rate(row.rate)} records/s of ${row.of.topic} rejected by ${row.of.policy}: ${row.of.reason}`, "rejections"],
+  ["denials", isRising, "warn", (row) => `denied: ${row.of.operation} of a ${row.of.resource_type} in ${row.of.api_key}, ${rate(row.rate)}/s`, "rejections"],
+  ["rejected_records", (row) => isRising(row) && row.of.mode === "shadow", "warn", (row) => `shadow: ${rate(row.rate)} records/s of ${row.of.topic} would be rejected by ${row.of.policy}: ${row.of.reason}`, "rejections"],
+  ["interceptor_failures", isRising, "warn", (row) => `interceptor ${row.of.interceptor} fails in ${row.of.hook}: ${rate(row.rate)}/s`, "plug-ins"],
   ["interceptor_over_budget", isRising, "warn", (row) => `interceptor ${row.of.interceptor} is slow in ${row.of.hook}`, "plug-ins"],
   ["time_limits", isRising, "warn", (row) => `time limits are reached in ${row.of.stage}, waiting for ${row.of.waited_for}`, "metrics"],
   ["broker_connect_failures", isRising, "warn", (row) => `connections to brokers fail: ${row.of.cause}`, "now"],
-  ["client_logins", (row) => isRising(row) && row.of.result !== "success", "warn", (row) => `logins of clients fail (${row.of.result}): ${number(row.rate)}/s`, "connections"],
+  ["client_logins", (row) => isRising(row) && row.of.result !== "success", "warn", (row) => `logins of clients fail (${row.of.result}): ${rate(row.rate)}/s`, "connections"],
   ["broker_logins", (row) => isRising(row) && row.of.result !== "success", "warn", (row) => `the sidecar's logins at brokers fail: ${row.of.result}`, "now"],
   ["tls_last_reload_successful", (row) => row.value === 0, "bad", (row) => `certificates of ${row.of.side} could not be loaded again`, "now"],
   ["tls_certificate_expiry_seconds", (row) => row.value < WEEKS_S, "bad", (row) => `a certificate of ${row.of.side} expires in ${duration(row.value)}`, "now"],
