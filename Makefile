@@ -73,7 +73,7 @@ check: install ## style, types and import contracts
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
-# In Debian's Chromium: an installed one, or its packages unpacked into .cache, for which nobody has to be root.
+# In Debian's Chromium: an installed one, or its packages unpacked into .cache, which needs no root.
 .PHONY: browser browser-test page-pictures
 browser: ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
 	bash tests/browser/fetch.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Chromium and axe for the tests of the page, into .cache/browser. Nothing is installed, and nobody has to be root.
+# Chromium and axe for the tests of the page, into .cache/browser. Nothing is installed, and no root is needed.
 set -euo pipefail
 AXE=4.14.1
 cache=$(realpath -m "$(dirname "$0")/../../.cache/browser")

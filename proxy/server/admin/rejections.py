@@ -51,7 +51,7 @@ def list_rejections(server: Server) -> dict[str, Any]:
 
 
 def latest(server: Server) -> list[dict[str, Any]]:
-    """The same, with whose they are and what the client was told."""
+    """The same, with whose they are and what the client got to know."""
     recent, denials = _recent(server), server.features.denials
     batches = recent.newest(MAX_LISTED) if recent is not None else ()
     denied = denials.newest(MAX_LISTED) if denials is not None else ()

@@ -1,6 +1,6 @@
 """One moment of one process as JSON values: its metrics, its state, and what a reader asks for beside them.
 
-Nothing is kept between two of them, so nothing is sampled while nobody looks.
+Nothing is kept between two of them, so nothing is sampled without a reader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stream and the page's files over HTTP: who may have them, and how many; nothing is done while nobody looks."""
+"""The stream and the page's files over HTTP: who may have them, and how many; nothing is done without a reader."""
 
 from __future__ import annotations
 
