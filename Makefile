@@ -73,6 +73,11 @@ check: install ## style, types and import contracts
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
+.PHONY: format
+format: install ## style, as far as ruff mends it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
 # In Debian's Chromium: an installed one, or its packages unpacked into .cache, which needs no root.
 .PHONY: browser browser-test page-pictures
 browser: ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
