@@ -20,6 +20,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -191,6 +192,8 @@ def run(console: Console, folder: Path, bootstrap_servers: str | None = None) ->
 
 def keep_running(console: Console, folder: Path, bootstrap_servers: str | None = None) -> int:
     """Valid and invalid records until Ctrl-C, for who looks at the page of the sidecar."""
+    ended = threading.Event()  # an exception in a callback of a client would be lost
+    signal.signal(signal.SIGTERM, lambda number, _: ended.set())
     _keeper = None
     if bootstrap_servers is None:
         _keeper, bootstrap_servers = mock_cluster.start()
@@ -204,7 +207,7 @@ def keep_running(console: Console, folder: Path, bootstrap_servers: str | None =
         consumer.subscribe([TOPIC])
         with contextlib.closing(consumer), contextlib.closing(producer):
             due = 0.0
-            while True:
+            while not ended.is_set():
                 for number in range(RECORDS_PER_S // 20):
                     producer.produce(TOPIC, f'{{"order": {number}, "note": "{"." * 120}"}}')
                 producer.poll(0)
@@ -213,6 +216,7 @@ def keep_running(console: Console, folder: Path, bootstrap_servers: str | None =
                     Payments(sidecar.listen).send()
                     Customers(sidecar.listen, bootstrap_servers)
                     due = time.monotonic() + 2
+    return 128 + signal.SIGTERM
 
 
 def main() -> int:
