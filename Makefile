@@ -51,6 +51,10 @@ spark spark-matrix:
 demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)
 	$(BIN)/python examples/demo.py
 
+.PHONY: demo-page
+demo-page: install ## the demo that goes on until Ctrl-C, with the address of the sidecar's page
+	$(BIN)/python examples/demo.py --page
+
 .PHONY: demo-pipeline
 demo-pipeline: spark-install kafka ## a broker, three sidecars, faults on purpose: the pipeline names them (a JDK and Maven)
 	PYTHONPATH=src:tests $(BIN)/python examples/audit_demo.py
@@ -74,6 +78,25 @@ format: install ## style, as far as ruff mends it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# In Debian's Chromium: an installed one, or its packages unpacked into .cache, which needs no root.
+.PHONY: browser browser-test page-pictures
+browser: ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
+	bash tests/browser/fetch.sh
+browser-test: install kafka browser ## the page of the admin port in a real browser, with a real broker
+	$(BIN)/pytest -m "browser" tests/browser
+page-pictures: install kafka browser ## a picture of each view of the page, from a real run, into docs/images
+	PYTHONPATH=tests $(BIN)/python -m browser.pictures
+
+UPLOT := 1.6.32
+PAGE := proxy/server/admin/live/page
+.PHONY: vendor-page
+vendor-page: ## the page's library for charts, of the version above, with its licence and checksums (npm)
+	rm -rf .cache/uplot && mkdir -p .cache/uplot
+	cd .cache/uplot && npm pack --silent uplot@$(UPLOT) > /dev/null && tar xzf *.tgz
+	cp $(addprefix .cache/uplot/package/dist/,uPlot.iife.min.js uPlot.min.css) $(PAGE)/
+	cp .cache/uplot/package/LICENSE $(PAGE)/uPlot.LICENSE
+	cd $(PAGE) && sha256sum uPlot.iife.min.js uPlot.min.css uPlot.LICENSE > uPlot.sha256
+
 .PHONY: picture
 picture: install ## the folders and their imports, into docs/design.md
 	@cd tests && ../$(BIN)/python -m support.structure
@@ -86,7 +109,7 @@ definitions: install ## Kafka's own message definitions by Maven, the test suite
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
-UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring $(SLOW)"
+UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser $(SLOW)"
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
 # With these folders of tests/proxy in the first half, both halves take as long.

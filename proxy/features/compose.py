@@ -126,7 +126,7 @@ class Features:
         self.is_applied = False
         self.applied = config  # as it is since the last reload
         self._exchanges: Mapping[int, Exchanges] = {}
-        metrics.features.append(self._families)
+        metrics.features.append(self.families)
 
     def apply(self, config: Config) -> None:
         """Look into requests that begin from now on as this configuration says.
@@ -185,7 +185,8 @@ class Features:
     def _in_order(self) -> list[Feature]:
         return [self.made[row.name] for row in FEATURES if row.name in self.made]
 
-    def _families(self) -> Iterable[Family]:
+    def families(self) -> Iterable[Family]:
+        """The metrics of all features, and of the threads that work for them."""
         yield from self.site.performer.threads.families()
         for feature in self._in_order():
             yield from feature.families()

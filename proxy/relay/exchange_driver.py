@@ -77,6 +77,11 @@ class Driver:
         """Whether a frame has begun about which nothing is decided yet."""
         return self._is_busy
 
+    @property
+    def busy_since(self) -> float | None:
+        """When that frame began; None: there is none."""
+        return self._since if self._is_busy else None
+
     def resume(self, result: Any, error: BaseException | None = None) -> bytes:
         """What goes on now that the need is met, or could not be. Raises CodecError."""
         self.need = None
@@ -169,6 +174,7 @@ class RequestDriver(Driver):
         """
         self._route, self._exchange, self._correlation_id = route, exchange, correlation_id
         self._watch, self._gates, self._is_busy = watch, gates, True
+        self._since = self._clock()
         self._frames.collect_pieces(self._begin)
 
     def _begin(self, frame: bytes | Pieces) -> bytes:
@@ -203,6 +209,7 @@ class RequestDriver(Driver):
         if watch is not None:
             self._show(watch, decision)
         self._done()
+        route.counts.add_held(self._clock() - self._since)
         if isinstance(decision, Forward):
             route.counts.answered_bytes += self._size - len(decision.frame)
             wants_response = exchange if decision.wants_response else None

@@ -116,6 +116,13 @@ class Session(Identity):
         return len(self._waiting) - self._own_waiting + self._request_driver.is_busy
 
     @property
+    def oldest_since(self) -> float | None:
+        """When the oldest request without a response came, by the session's clock; None: there is none."""
+        if self._waiting:  # in the order in which they came
+            return self._waiting[0][2]
+        return self._request_driver.busy_since
+
+    @property
     def responses(self) -> int:
         return self.requests - self._unanswered - self.in_flight
 

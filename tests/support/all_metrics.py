@@ -94,6 +94,7 @@ def _engine(number: count[int]) -> Metrics:
         api.answered, api.answered_bytes, api.rewritten_bytes = next(number), next(number), next(number)
         api.latency, api.latency_us = _durations(number), next(number)
         api.buffered, api.buffered_us = next(number), next(number)
+        api.held, api.held_us = 3, 4
     metrics.connections["bootstrap"] = next(number)
     metrics.active["bootstrap"] = next(number)
     metrics.disconnects["client_closed"] = next(number)
