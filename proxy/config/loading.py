@@ -36,6 +36,7 @@ from kafka_sidecar.proxy.config.sections import (
 )  # fmt: skip
 from kafka_sidecar.proxy.config.sources import Sources
 from kafka_sidecar.proxy.config.tls import AdminTls, BrokerTls, ClientTls, File
+from kafka_sidecar.proxy.config.topic_guards import TopicGuard
 from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, BindableAddress, host_port
 from kafka_sidecar.proxy.config.workers import Place, Workers, count_workers
 
@@ -126,6 +127,8 @@ class Config(Section):
     """The validation of topics."""
     validation: Validation = Field(default_factory=Validation)
     topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
+    topic_guards: list[TopicGuard] = Field(default_factory=list)
+    """What clients may ask for when they create, alter and delete topics."""
     interceptors: Interceptors = Field(default_factory=list)
     """The chain of interceptors, in this order. Kafka (KIP-42): `interceptor.classes`."""
     limits: Limits = Field(default_factory=Limits)
@@ -263,6 +266,7 @@ class Config(Section):
 # What names code: its mistakes are found even if other sections are invalid.
 PLUG_IN_SECTIONS = (
     "schema_registries", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit",
+    "topic_guards",
 )  # fmt: skip
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 

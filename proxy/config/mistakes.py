@@ -23,12 +23,14 @@ EXAMPLES = {
     "policies": "{orders-json: {type: json}}",
     "schema_registries": "{main: {urls: http://registry:8081}}",
     "interceptors": "[{type: latency}]",
+    "topic_guards": "[{partitions: {max: 50}}]",
 }
 ENTRIES = {
     "topics": "{name: orders}",
     "policies": "{type: json}",
     "interceptors": "{type: latency}",
     "schema_registries": "{urls: http://registry:8081}",
+    "topic_guards": "{partitions: {max: 50}}",
 }
 
 

@@ -24,6 +24,7 @@ from kafka_sidecar.proxy.config.types import (
 
 # YAML reads a bare off as false.
 Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
+ConsumeAction = Annotated[Literal["off", "hide", "mark"], BeforeValidator(lambda one: "off" if one is False else one)]
 OperationName = Literal[
     "all", "read", "write", "create", "delete", "alter", "describe", "describe_configs", "alter_configs",
     "cluster_action", "idempotent_write",
@@ -140,6 +141,27 @@ class Policy(Section):
         self._folder = (context or {}).get("folder", Path())
 
 
+class Consume(Section):
+    """What consumers get of records that were stored although a policy rejects them."""
+
+    action: ConsumeAction = "off"
+    """Whether such a record is hidden, gets a header, or is not looked for."""
+    policy: str | None = Field(default=None, min_length=1)
+    """The policy of fetched records, as `topics.policy` is that of records that are produced. Default: the same."""
+    header: str = Field(default="kafka_sidecar.invalid", min_length=1, max_length=249)
+    """Name of the header that marked records get; its value is `policy/reason`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _action_alone(cls, given: Any) -> Any:
+        return {"action": given} if isinstance(given, str | bool) else given
+
+
+def _allow_action(schema: dict[str, Any]) -> None:
+    """In the schema, the action alone."""
+    schema["anyOf"] = [{"enum": ["off", "hide", "mark"], "type": "string"}, {"$ref": schema.pop("$ref")}]
+
+
 class Topic(Section):
     """The validation of the topics that match a name. The first matching entry applies."""
 
@@ -153,6 +175,8 @@ class Topic(Section):
     """Whether invalid records are rejected, only counted and sampled, or not validated at all."""
     percent: int = Field(default=100, ge=0, le=100)
     """The percentage of batches to which `enforce` applies; the others are treated as in `shadow`."""
+    consume: Consume = Field(default=Consume(), json_schema_extra=_allow_action)
+    """What consumers get of stored records that a policy rejects: `off`, `hide`, `mark`, or settings."""
 
 
 class Validation(Section):

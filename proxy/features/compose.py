@@ -27,10 +27,11 @@ from kafka_sidecar.proxy.telemetry.clock import now_ms
 from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 
 if TYPE_CHECKING:
+    from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchStage
     from kafka_sidecar.proxy.exchanges.messages import MessageStage
+    from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
-    from kafka_sidecar.proxy.features.authorization.authorization import AuthorizationFeature
-    from kafka_sidecar.proxy.features.authorization.denials import Denials
+    from kafka_sidecar.proxy.features.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
     from kafka_sidecar.proxy.features.schema_registries.registries import SchemaRegistries
@@ -62,6 +63,7 @@ FEATURES = (
         "authorization", "authorization",
         lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None, checks=False,
     ),
+    Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
     Row("validation", "validator", lambda start, now: now.uses_validation),
@@ -185,9 +187,9 @@ class Features:
     # What the pages of the admin port show; None where it is not configured.
 
     @property
-    def denials(self) -> Denials | None:
-        made = cast("AuthorizationFeature | None", self.made.get("authorization"))
-        return made.denials if made is not None else None
+    def denials(self) -> list[Denials]:
+        """Of each feature that denies something."""
+        return [feature.denials for feature in self._in_order() if feature.denials is not None]
 
     @property
     def schema_registries(self) -> SchemaRegistries | None:
@@ -215,7 +217,8 @@ class Features:
 
 
 def compose(features: list[Stages], name_of: Callable[[bytes], str | None], limits: Limits) -> Mapping[int, Exchanges]:
-    """By API: its exchanges. ``features`` are in D8's order; what clients get passes them in reverse."""
+    """By API: its exchanges. ``features`` are in D8's order; what clients get passes them in reverse, but records pass
+    first those that make them whole, then those that look at what is stored (docs/decisions/0040)."""
     exchanges: dict[int, Exchanges] = {}
     backwards = features[::-1]
     produce = [stage for one in features for stage in one.produce_checks]
@@ -225,7 +228,7 @@ def compose(features: list[Stages], name_of: Callable[[bytes], str | None], limi
         from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 
         exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits, produce_guard)
-    fetch = [stage for one in backwards for stage in one.fetch]
+    fetch = sorted((stage for one in backwards for stage in one.fetch), key=_sees)
     fetch_guard = next((one.fetch_guard for one in features if one.fetch_guard is not None), None)
     if fetch or fetch_guard is not None:
         from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
@@ -238,6 +241,10 @@ def compose(features: list[Stages], name_of: Callable[[bytes], str | None], limi
     return exchanges
 
 
+def _sees(stage: FetchStage | ShareFetchStage) -> int:
+    return stage.sees
+
+
 def _message_stages(
     features: list[Stages], name_of: Callable[[bytes], str | None], limits: Limits
 ) -> Mapping[int, list[MessageStage]]:
@@ -246,7 +253,7 @@ def _message_stages(
     for one in features:
         for key, stage in one.messages.items():
             stages.setdefault(key, []).append(stage)
-    if acquired := [stage for one in reversed(features) for stage in one.acquired]:
+    if acquired := sorted((stage for one in reversed(features) for stage in one.acquired), key=_sees):
         from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 
         stages.setdefault(ApiKey.SHARE_FETCH, []).append(AcquiredRecords(acquired, name_of))

@@ -6,7 +6,7 @@ Its stages are those of design D8: what a client sends passes the features in th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -29,10 +29,15 @@ if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
     from kafka_sidecar.proxy.exchanges.produce import GuardStage as ProduceGuard
     from kafka_sidecar.proxy.exchanges.produce import Stage as ProduceStage
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
+    from kafka_sidecar.proxy.features.denials import Denials
 
 
 class TopicPolicies(Protocol):
     """The policies that are set on topics with Kafka's own tools."""
+
+    @property
+    def own(self) -> Collection[str]:
+        """The names of topic configs that the sidecar keeps."""
 
     @property
     def ready(self) -> bool:
@@ -103,6 +108,8 @@ NO_STAGES = Stages()
 
 class Feature:
     """One feature, with nothing to do where it does not say otherwise."""
+
+    denials: Denials | None = None  # where it denies clients something
 
     def load(self, config: Config) -> Callable[[], None]:
         """Load a configuration; what is returned applies it, to requests that begin then. Raises ConfigError."""
