@@ -307,6 +307,13 @@ image-test: install ## the steps of the Dockerfile in a clean root, and its side
 wheel: ## a wheel for this platform, into dist
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
+.PHONY: versions release-check
+versions: install ## the version of src/kafka_sidecar/__init__.py, into chart, compose.yaml, pages and tests
+	cd tests && ../$(BIN)/python -m artefacts.release --write
+
+release-check: install ## versions and changelog agree, the tree is clean; wheel and sdist built into build/release, and tried
+	cd tests && ../$(BIN)/python -m artefacts.release
+
 .PHONY: bench-reconcile
 bench-reconcile: spark-install ## CPU of reconcile on a Spark cluster of two workers, by events, cores and form
 	$(BIN)/python bench/reconcile.py

@@ -1,4 +1,4 @@
-"""Files that a forge reads: workflows, issue forms, hooks. Valid, and calling what the Makefile has."""
+"""Files that a forge or Docker reads: workflows, issue forms, hooks, compose.yaml. Valid, and calling what exists."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import yaml
 from typer.main import get_group
 
 from kafka_sidecar.proxy.cli.main import app
+from kafka_sidecar.proxy.config.loading import load
 
 ROOT = Path(__file__).parent.parent
 FORGE = ROOT / ".github"
@@ -25,6 +26,7 @@ SCHEMAS = {
     "vendor.github-issue-config": [FORGE / "ISSUE_TEMPLATE/config.yml"],
     "vendor.github-issue-forms": [FORGE / "ISSUE_TEMPLATE/bug.yml", FORGE / "ISSUE_TEMPLATE/wish.yml"],
     "vendor.dependabot": [FORGE / "dependabot.yml"],
+    "vendor.compose-spec": [ROOT / "compose.yaml"],
 }
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TASKS = set(re.findall(r"^([a-z][a-z0-9-]*)(?:[ :])", MAKEFILE, re.MULTILINE))
@@ -72,3 +74,19 @@ def test_issue_forms_ask_for_commands_that_exist() -> None:
     assert set(re.findall(r"`kafka-sidecar ([a-z-]+)", text)) <= {
         command.name for command in get_group(app).commands.values()
     }
+
+
+def test_compose_publishes_the_ports_of_its_configuration_on_loopback_alone(tmp_path: Path) -> None:
+    compose = content(ROOT / "compose.yaml")
+    (path := tmp_path / "sidecar.yaml").write_text(compose["configs"]["sidecar"]["content"])
+    config = load(path, {}, {})
+    listen, admin = (int(address.rpartition(":")[2]) for address in (config.listen, config.admin.listen))
+    node = int(compose["services"]["kafka"]["environment"]["KAFKA_NODE_ID"])
+    ports = [listen, (config.nodes.first_port or listen + 1) + node, admin]
+    assert compose["services"]["sidecar"]["ports"] == [f"127.0.0.1:{port}:{port}" for port in ports]
+    assert config.nodes.advertised_host == "127.0.0.1"
+
+
+def test_nightly_builds_and_checks_the_site() -> None:
+    (nightly,) = (workflow for workflow in WORKFLOWS if workflow.stem == "nightly")
+    assert {"make docs-check"} <= set(commands(nightly))
