@@ -22,7 +22,14 @@ from kafka_sidecar.codec.visibility import acquired_only, all_visible, committed
 from kafka_sidecar.plugins.effects import Need, Steps, TimeLeft, TimeLimit, Work
 from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
-from kafka_sidecar.proxy.exchanges.fetched_records import Look, PartitionReading, Remaining, Report, WaitRequired
+from kafka_sidecar.proxy.exchanges.fetched_records import (
+    UNCHANGED,
+    Look,
+    PartitionReading,
+    Remaining,
+    Report,
+    WaitRequired,
+)
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch, HiddenOffsets, shows_markers
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition
@@ -33,7 +40,7 @@ from kafka_sidecar.proxy.relay.exchange import Client
 MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
 READ_COMMITTED = 1
 FETCH, SHARE_FETCH = "Fetch", "ShareFetch"
-Show = Callable[[str, int], Look]  # makes the look at a topic's partition
+Show = Callable[[str, int], Look | None]  # makes the look at a topic's partition; None: there is nothing to do
 
 # What became of an attempt: WaitRequired, ThreadRequiredError where it has to be made again.
 Tried = Remaining | WaitRequired | ThreadRequiredError
@@ -145,9 +152,13 @@ class FetchedRun(StageRun):
             if self._held is not None:
                 self._held.answer_empty(partition)
             return None
+        look = self._show(topic, partition.index)
+        if look is None:
+            self._settle(partition, UNCHANGED)
+            return None
         is_committed_only = self._isolation_level == READ_COMMITTED
         reading = PartitionReading(
-            self._show(topic, partition.index), topic, services.report, records,
+            look, topic, services.report, records,
             committed_only(partition.aborted_transactions()) if is_committed_only else all_visible,
             hides_unreadable=services.hides_unreadable, max_records=services.max_records,
         )  # fmt: skip
@@ -225,10 +236,12 @@ class SharedRun(ShareFetchApiRun):
 
     def partition(self, partition: AcquiredPartition) -> Steps[None]:
         services, records = self._services, partition.records
+        look = self._show(partition.topic, partition.index)
+        if look is None:
+            return
         reading = PartitionReading(
-            self._show(partition.topic, partition.index), partition.topic, services.report, records,
-            acquired_only(partition.acquired), api=SHARE_FETCH, hides_unreadable=services.hides_unreadable,
-            max_records=services.max_records,
+            look, partition.topic, services.report, records, acquired_only(partition.acquired), api=SHARE_FETCH,
+            hides_unreadable=services.hides_unreadable, max_records=services.max_records,
         )  # fmt: skip
         consume = partial(reading.consume, services.limit)
         done: Tried | None = try_at_once(reading, consume, records, services)

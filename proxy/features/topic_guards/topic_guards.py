@@ -19,7 +19,7 @@ from kafka_sidecar.proxy.features.denials import Denial, Denials, Source
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Stages
 from kafka_sidecar.proxy.features.topic_guards.automatic import NamedTopics
 from kafka_sidecar.proxy.features.topic_guards.guards import Guards
-from kafka_sidecar.proxy.features.topic_guards.stages import GUARDED_APIS, Site, Stage
+from kafka_sidecar.proxy.features.topic_guards.stages import GUARDED_APIS, GuardTopics, Site
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class TopicGuards(Feature):
             ApiKey.DELETE_TOPICS: site.guards.any(lambda guard: not guard.may_delete),
         }
         stages: dict[int, MessageStage] = {
-            key: Stage(GUARDED_APIS[key], site) for key, is_wanted in wanted.items() if is_wanted
+            key: GuardTopics(GUARDED_APIS[key], site) for key, is_wanted in wanted.items() if is_wanted
         }
         if site.guards.any(lambda guard: guard.limits_automatic_creation):
             stages[ApiKey.METADATA] = NamedTopics(site)

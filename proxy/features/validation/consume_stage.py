@@ -100,7 +100,12 @@ class PolicyLooks(Looks):
 
     def begin(self, client: Client, version: int, api: str) -> Show:
         sender = sender_of(client, None)
-        return lambda topic, index: PolicyLook(self._terms, self._limit, sender, api, topic, index)
+
+        def show(topic: str, index: int) -> PolicyLook | None:
+            look = PolicyLook(self._terms, self._limit, sender, api, topic, index)
+            return look if look.is_needed else None
+
+        return show
 
 
 class PolicyLook:
@@ -116,6 +121,15 @@ class PolicyLook:
         self._topic = topic
         self._topic_id = terms.id_of(topic)
         self._index = index
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a policy holds for the topic, as far as that is known."""
+        terms = self._terms
+        try:
+            return not terms.are_configs_known() or terms.rules.consumed(self._topic, self._topic_id) is not None
+        except MisconfiguredError:
+            return True
 
     @property
     def hides(self) -> bool:

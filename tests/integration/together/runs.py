@@ -15,7 +15,15 @@ from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
 from integration.scenarios.security import PLAINTEXT
 from integration.scenarios.target import create_topic, eventually
-from integration.together import aiokafka_client, audit_sums, broker_admin, checks, java_client, librdkafka_client
+from integration.together import (
+    aiokafka_client,
+    audit_sums,
+    broker_admin,
+    checks,
+    java_client,
+    letters,
+    librdkafka_client,
+)
 from integration.together.clusters import FourWays
 from integration.together.connection import Connection, Reading
 from integration.together.features import Place, sections, security
@@ -87,6 +95,9 @@ class Run:
             if "authorization" in features and at.security == PLAINTEXT:
                 self._check_metadata(at)
             sent = self._produce(at)
+            if "dead_letters" in features:
+                expected = self.model.letters(sent)
+                self.differences += letters.differences(self.cluster.direct, self.place, expected)
             reads = self._read(at, sent)
             # The last events are sent at the end; otherwise there is no need to wait for TLS to be closed.
             if "audit" in features and sidecar.stop() != 0:
