@@ -38,7 +38,7 @@ PLACES = (
     ("tests/**/test_*.py", IMAGE),
     ("tests/chart/golden/*.yaml", rf'{IMAGE}|(?<=io/version: ")[^"]+|(?<=io/version: )[\d.]+|(?<=chart: kafka-sidecar-)\S+'),
 )
-HEADING = re.compile(r"^## \[([^\]]+)\](?: - (\S+))?$", re.MULTILINE)
+HEADING = re.compile(r"^## \[([^\]]+)\](?: - (.+))?$", re.MULTILINE)
 OF_A_WHEEL = re.compile(r"kafka_sidecar/|kafka_sidecar-[^/]+\.dist-info/")
 NEEDED_IN_SDIST = ("pyproject.toml", "setup.py", "README.md", "CHANGELOG.md", "LICENSE", "NOTICE", "PKG-INFO")
 
