@@ -8,6 +8,8 @@ from threading import Lock
 
 from kafka_sidecar.dead_letters.parcels import Parcel
 
+BURST_S = 10.0
+
 
 class Buffer:
     """A queue of parcels."""
@@ -57,32 +59,40 @@ class Buffer:
 
 
 class Rate:
-    """So much a second, and as much at once as comes in one. A piece that is larger than that waits for a full one."""
+    """So much a second, and what `BURST_S` seconds allow at once. A piece that is larger waits for a full one."""
 
     def __init__(self, per_second: float, clock: Callable[[], float]) -> None:
         """``clock``: seconds, of any beginning."""
         self._clock = clock
         self._lock = Lock()
         self._at = clock()
-        self._per_second = self._left = per_second
+        self._per_second = per_second
+        self._left = self._most = BURST_S * per_second
 
     def change(self, per_second: float) -> None:
         """Another rate from now on."""
         with self._lock:
             self._fill()
-            self._per_second = per_second
-            self._left = min(self._left, per_second)
+            self._per_second, self._most = per_second, BURST_S * per_second
+            self._left = min(self._left, self._most)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing may come now."""
+        with self._lock:
+            self._fill()
+            return self._left < 1
 
     def take(self, amount: float) -> bool:
         """Whether that much may come now."""
         with self._lock:
             self._fill()
-            if self._left < min(amount, self._per_second):
+            if self._left < min(amount, self._most):
                 return False
             self._left -= amount  # below zero for a large one, which the next ones wait for
             return True
 
     def _fill(self) -> None:
         now = self._clock()
-        self._left = min(self._per_second, self._left + (now - self._at) * self._per_second)
+        self._left = min(self._most, self._left + (now - self._at) * self._per_second)
         self._at = now

@@ -42,6 +42,30 @@ class Parcel:
     size: int  # bytes that it takes in memory
 
 
+def merge(parcels: Iterable[Parcel], most_bytes: int) -> list[Parcel]:
+    """The same letters in fewer parcels: those of one partition that follow each other become one, of so many bytes
+    at most unless it was larger before."""
+    merged: list[Parcel] = []
+    held: list[Parcel] = []
+    size = 0
+    for parcel in parcels:
+        if held and (
+            (parcel.topic, parcel.partition) != (held[0].topic, held[0].partition) or size + parcel.size > most_bytes
+        ):
+            merged.append(_join(held, size))
+            held, size = [], 0
+        held.append(parcel)
+        size += parcel.size
+    return [*merged, _join(held, size)] if held else merged
+
+
+def _join(parcels: list[Parcel], size: int) -> Parcel:
+    if len(parcels) == 1:
+        return parcels[0]
+    letters = tuple(letter for parcel in parcels for letter in parcel.letters)
+    return replace(parcels[0], letters=letters, size=size)
+
+
 class Fault(NamedTuple):
     """Why one record is rejected."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -90,3 +91,15 @@ def test_compose_publishes_the_ports_of_its_configuration_on_loopback_alone(tmp_
 def test_nightly_builds_and_checks_the_site() -> None:
     (nightly,) = (workflow for workflow in WORKFLOWS if workflow.stem == "nightly")
     assert {"make docs-check"} <= set(commands(nightly))
+
+
+def test_the_recorded_demo_is_small_complete_and_asks_no_host() -> None:
+    recorded = (ROOT / "docs/images/demo.svg").read_text(encoding="utf-8")
+    assert len(recorded.encode()) < 200_000
+    names = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(recorded).iter()}  # noqa: S314 - ours
+    assert names <= {"svg", "title", "rect", "animate", "g", "set", "text"}
+    assert re.findall(r"https?://[^\"]+", recorded) == ["http://www.w3.org/2000/svg"]
+    shown = " ".join(ElementTree.fromstring(recorded).itertext())  # noqa: S314
+    assert "records sent" in shown
+    assert "INVALID_RECORD" in shown
+    assert "WRONG" not in shown

@@ -83,5 +83,6 @@ def test_every_public_name_of_the_interface_has_a_docstring(module: str) -> None
 
 
 def test_a_name_without_a_docstring_is_found() -> None:
-    source = "class A:\n    '''It.'''\n    def b(self): ...\n    def _c(self): ...\n\ndef d(): ...\n\ndef e():\n    '''It.'''\n"
+    lines = ["class A:", "    'It.'", "    def b(self): ...", "    def _c(self): ...", "def d(): ...", "def e(): 'It.'"]
+    source = "\n".join(lines)
     assert list(unexplained(ast.parse(source).body, "", None)) == ["A.b", "d"]

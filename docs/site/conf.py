@@ -40,7 +40,10 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(collections\.abc|pathlib|contextlib|annotated_types|pydantic_core)\..+"),
     ("py:class", r"(.+\.)?[A-Z]"),
-    ("py:class", r"kafka_sidecar\.(audit\.counters|interceptors\.(consuming|producing)|policies\.plans|plugins\.values|proxy\.config\.sasl)\..+"),
+    (
+        "py:class",
+        r"kafka_sidecar\.(audit\.counters|interceptors\.(consuming|producing)|policies\.plans|plugins\.values|proxy\.config\.sasl)\..+",
+    ),
     ("py:class", "Journal"),
     ("py:exc", r"CodecError|TruncatedError|FailClosedError|PolicyFailedError|ResolveRequired"),
 ]

@@ -63,7 +63,7 @@ def output(command: Sequence[str]) -> Iterator[tuple[float, bytes]]:
     if pid == 0:
         os.environ |= {"TERM": "xterm", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
         os.environ.pop("NO_COLOR", None)
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606 - the command of the Makefile
     ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     began = time.monotonic()
     while True:
@@ -80,7 +80,7 @@ def output(command: Sequence[str]) -> Iterator[tuple[float, bytes]]:
 
 
 def frames(chunks: Iterator[tuple[float, bytes]]) -> list[Frame]:
-    """The screen after each step of FRAME_S in which it changed; long pauses are shortened, pages that fly by are held."""
+    """The screen after each step of FRAME_S that changed it; long pauses are shortened, pages that fly by are held."""
     screen = pyte.Screen(COLUMNS, LINES)
     stream = pyte.ByteStream(screen)
     found: list[Frame] = []
@@ -136,21 +136,22 @@ def shown(found: Sequence[Frame]) -> Iterator[Shown]:
 def svg(found: Sequence[Frame], title: str) -> str:
     end_s = found[-1].at_s + LAST_S
     width, height = COLUMNS * WIDTH + 2 * MARGIN, LINES * HEIGHT + 2 * MARGIN
+    size = f'viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}"'
+    font = 'font-family="ui-monospace,Menlo,Consolas,monospace" font-size="12"'
+    clock = f'<animate id="c" attributeName="x" from="0" to="0" begin="0s;c.end" dur="{end_s:g}s"/>'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}"'
-        f' role="img" aria-label="{escape(title)}" font-family="ui-monospace,Menlo,Consolas,monospace" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(title)}" {font}>',
         f"<title>{escape(title)}</title>",
-        f'<rect width="100%" height="100%" rx="8" fill="#161b22"><animate id="c" attributeName="x" from="0" to="0" '
-        f'begin="0s;c.end" dur="{end_s:g}s"/></rect>',
+        f'<rect width="100%" height="100%" rx="8" fill="#161b22">{clock}</rect>',
     ]
     for one in shown(found):
         is_last = one.end_s == end_s
         hidden = "" if is_last else ' visibility="hidden"'
         begin, dur = (0.0, one.begin_s) if is_last else (one.begin_s, one.end_s - one.begin_s)
-        clock = f'begin="c.begin+{begin:g}s" dur="{dur:g}s"' if dur else ""
         parts.append(f'<g transform="translate({MARGIN} {MARGIN + (one.row + 1) * HEIGHT - 4})"{hidden}>')
-        if clock:
-            parts.append(f'<set attributeName="visibility" to="{"hidden" if is_last else "visible"}" {clock}/>')
+        if dur:
+            to = "hidden" if is_last else "visible"
+            parts.append(f'<set attributeName="visibility" to="{to}" begin="c.begin+{begin:g}s" dur="{dur:g}s"/>')
         parts += [_text(run) for run in one.line] + ["</g>"]
     return "".join([*parts, "</svg>\n"])
 

@@ -76,10 +76,10 @@ class DeadLetterCreation(Section):
 class DeadLetters(Section):
     max_buffered: Size = Field(default=32 << 20, ge=1 << 20)
     """Maximum size in memory of letters that are not sent yet."""
-    max_records_rate: int = Field(default=10_000, ge=1)
-    """Letters a second; what is above is dropped, and counted."""
-    max_bytes_rate: Size = Field(default=10 << 20, ge=1 << 10)
-    """Bytes of letters a second; what is above is dropped, and counted."""
+    max_records_rate: int = Field(default=1000, ge=1)
+    """Letters a second, ten times as many at once; what is above is dropped, and counted."""
+    max_bytes_rate: Size = Field(default=4 << 20, ge=1 << 10)
+    """Bytes of letters a second, ten times as many at once; what is above is dropped, and counted."""
     spool_folder: Path | None = None
     """Folder for letters that brokers do not take, also across restarts. Default: none, they stay in memory."""
     max_spooled: Size = Field(default=256 << 20, ge=1 << 20)

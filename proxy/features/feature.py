@@ -100,6 +100,9 @@ class Letters(Protocol):
     def topic_of(self, topic: str, is_enforced: bool) -> str | None:
         """The dead letter topic to which rejected records of a topic go, if any."""
 
+    def turns_away(self, batch: RefusedBatch) -> bool:
+        """Whether nothing can be kept now: then that is counted, and nothing is left to do."""
+
     def keep(self, batch: RefusedBatch) -> None:
         """Keep copies of its records, to be sent. What cannot be kept is counted."""
 

@@ -1,7 +1,7 @@
 """What a release must be, from one version: `kafka_sidecar.__version__`.
 
-    python -m artefacts.release            check everything, build wheel and sdist into build/release and try the wheel
-    python -m artefacts.release --write    write the version into each file that has it
+python -m artefacts.release            check everything, build wheel and sdist into build/release and try the wheel
+python -m artefacts.release --write    write the version into each file that has it
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from artefacts.dockerfile import ROOT
+
 from kafka_sidecar import __version__
 from kafka_sidecar.codec.compiled import MODULES
 
@@ -36,7 +37,10 @@ PLACES = (
     ("proxy/cli/inject.py", IMAGE),
     ("docs/**/*.md", IMAGE),
     ("tests/**/test_*.py", IMAGE),
-    ("tests/chart/golden/*.yaml", rf'{IMAGE}|(?<=io/version: ")[^"]+|(?<=io/version: )[\d.]+|(?<=chart: kafka-sidecar-)\S+'),
+    (
+        "tests/chart/golden/*.yaml",
+        rf'{IMAGE}|(?<=io/version: ")[^"]+|(?<=io/version: )[\d.]+|(?<=chart: kafka-sidecar-)\S+',
+    ),
 )
 HEADING = re.compile(r"^## \[([^\]]+)\](?: - (.+))?$", re.MULTILINE)
 OF_A_WHEEL = re.compile(r"kafka_sidecar/|kafka_sidecar-[^/]+\.dist-info/")
@@ -157,7 +161,15 @@ def sdist_mistakes(sdist: Path, version: str) -> Iterator[str]:
 
 def built() -> tuple[Path, Path]:
     """The sdist, and the wheel that is built from it: what the sdist lacks, no wheel has."""
-    command = [BIN / "uv", "build", "--quiet", "--python", sys.executable, "--build-constraints", ROOT / "requirements.lock"]
+    command = [
+        BIN / "uv",
+        "build",
+        "--quiet",
+        "--python",
+        sys.executable,
+        "--build-constraints",
+        ROOT / "requirements.lock",
+    ]
     TARGET.mkdir(parents=True, exist_ok=True)
     for old in TARGET.iterdir():
         old.unlink()
@@ -199,7 +211,9 @@ def main() -> int:
     for found, line in enumerate(mistakes(), 1):  # noqa: B007 - the number of the last one
         sys.stdout.write(f"{line}\n")
     names = ", ".join(path.name for path in sorted(TARGET.iterdir()))
-    sys.stdout.write(f"{__version__}: {found} mistakes\n" if found else f"{__version__}: ready; {names} in build/release\n")
+    sys.stdout.write(
+        f"{__version__}: {found} mistakes\n" if found else f"{__version__}: ready; {names} in build/release\n"
+    )
     return int(found > 0)
 
 

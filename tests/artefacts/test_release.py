@@ -85,7 +85,7 @@ def test_a_changelog_is_dated_and_has_entries_of_the_version(text: str, mistake:
     assert all(mistake in line for line in found if mistake)
 
 
-@pytest.mark.parametrize("line", METADATA.splitlines()[1:6] + ["# kafka-sidecar"])
+@pytest.mark.parametrize("line", [*METADATA.splitlines()[1:6], "# kafka-sidecar"])
 def test_metadata_lack_nothing(line: str) -> None:
     assert list(metadata_mistakes(message_from_string(METADATA), "1.2.3")) == []
     assert len(list(metadata_mistakes(message_from_string(METADATA.replace(line, "X: y")), "1.2.3"))) == 1

@@ -42,26 +42,28 @@ def test_what_is_put_back_comes_first() -> None:
     assert [buffer.take(1), buffer.take(1), buffer.take(1), buffer.take(1)] == [[first], [second], [third], []]
 
 
-def test_a_second_has_so_much_and_a_larger_piece_waits_for_a_full_one() -> None:
+def test_ten_seconds_have_so_much_and_a_larger_piece_waits_for_all_of_them() -> None:
     now = [0.0]
-    rate = Rate(10, lambda: now[0])
+    rate = Rate(1, lambda: now[0])
     assert [rate.take(1) for _ in range(11)] == [True] * 10 + [False]
-    now[0] = 0.5
+    assert rate.is_used_up
+    now[0] = 5.0
+    assert not rate.is_used_up
     assert [rate.take(1) for _ in range(6)] == [True] * 5 + [False]
-    now[0] = 1.0
+    now[0] = 10.0
     assert not rate.take(25)
-    now[0] = 2.0
+    now[0] = 20.0
     assert rate.take(25)
-    now[0] = 3.4
+    now[0] = 35.5
     assert not rate.take(1)
-    now[0] = 3.7
+    now[0] = 36.0
     assert rate.take(1)
 
 
 def test_another_rate_holds_at_once() -> None:
     now = [0.0]
     rate = Rate(10, lambda: now[0])
-    rate.change(2)
+    rate.change(0.2)
     assert [rate.take(1) for _ in range(3)] == [True, True, False]
     now[0] = 100.0
     assert [rate.take(1) for _ in range(3)] == [True, True, False]

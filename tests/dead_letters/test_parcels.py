@@ -14,7 +14,9 @@ from kafka_sidecar.dead_letters.parcels import (
     Envelope,
     Fault,
     Letter,
+    Parcel,
     build,
+    merge,
     pack,
     read_batch,
     seal_records,
@@ -96,3 +98,17 @@ def test_a_batch_gets_the_numbers_of_its_producer() -> None:
     (batch,) = batches(with_producer(build([Letter(5, (b"\1\1\0",))]), 7, 2, 90))
     assert batch.crc_is_right()
     assert (batch.header.producer_id, batch.header.producer_epoch, batch.header.base_sequence) == (7, 2, 90)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(1, 40)), max_size=20))
+def test_merged_parcels_have_the_same_letters_in_their_order(some: list[tuple[str, int, int]]) -> None:
+    parcels = [
+        Parcel(topic, partition, (Letter(number, (b"",)),), number, size)
+        for number, (topic, partition, size) in enumerate(some)
+    ]
+    merged = merge(parcels, 50)
+    found = [(one.topic, one.partition, letter.timestamp) for one in merged for letter in one.letters]
+    assert found == [(topic, partition, number) for number, (topic, partition, _) in enumerate(some)]
+    assert sum(one.size for one in merged) == sum(size for _, _, size in some)
+    assert all(one.size <= 50 for one in merged)
+    assert [one.at for one in merged] == [one.letters[0].timestamp for one in merged]

@@ -99,11 +99,9 @@ class Node:
 class Cluster:
     """A running cluster. ``start`` makes one; leaving its ``with`` block ends it and removes its data."""
 
-    def __init__(
-        self, version: str, work: Path, count: int, fronts: Mapping[int, int], classes: Path | None = None
-    ) -> None:
+    def __init__(self, version: str, work: Path, count: int, fronts: Mapping[int, int]) -> None:
         self.version = version
-        self._classes = classes
+        self._classes: Path | None = None
         self._fronts = fronts
         self.work = work
         self.id = new_id()
@@ -128,7 +126,8 @@ class Cluster:
             fronts: by node, the port of a proxy between it and sidecars.
             classes: a folder with classes that the properties name.
         """
-        cluster = cls(version, Path(tempfile.mkdtemp(prefix="kafka-")), nodes, fronts or {}, classes)
+        cluster = cls(version, Path(tempfile.mkdtemp(prefix="kafka-")), nodes, fronts or {})
+        cluster._classes = classes
         try:
             for number in cluster._voters:
                 cluster._format(number, overrides or {})

@@ -26,7 +26,9 @@ FETCHED = {
 }  # fmt: skip
 ELSEWHERE = re.compile(r"^\s*(?:[a-z]+:)?//", re.IGNORECASE)
 IN_STYLES = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
-IN_SCRIPTS = re.compile(r"(?:fetch|import|importScripts|Worker|\.src\s*=|\.open)\s*\(?\s*['\"`]((?:https?:)?//[^'\"`]+)")
+IN_SCRIPTS = re.compile(
+    r"(?:fetch|import|importScripts|Worker|\.src\s*=|\.open)\s*\(?\s*['\"`]((?:https?:)?//[^'\"`]+)"
+)
 
 
 class Html(HTMLParser):
@@ -116,9 +118,8 @@ def dead(path: Path) -> Iterator[str]:
             continue
         target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         target = target / "index.html" if target.is_dir() else target
-        if not target.is_file():
-            yield link
-        elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in html(target).anchors:
+        anchor = unquote(parts.fragment) if target.suffix == ".html" else ""
+        if not target.is_file() or (anchor and anchor not in html(target).anchors):
             yield link
 
 

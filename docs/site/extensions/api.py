@@ -1,4 +1,4 @@
-"""Pages of the interface for plug-ins, from docstrings; and from the comments after fields, which autodoc does not read."""
+"""Pages of the interface for plug-ins: docstrings, and the comments after fields, which autodoc does not read."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
+SMALLEST_PX = 640  # to be readable; on a narrower screen its box scrolls
+
 
 class Mermaid(Directive):
     """A block of the language ``mermaid``, as an SVG image in the page."""
@@ -23,8 +25,8 @@ class Mermaid(Directive):
             raise self.error(f"not drawn: {error}") from error
         # Rules and marks have the id of the image; two images of a page would share them.
         svg = re.sub(r"\bmerman\b", f"diagram-{number}", svg)
-        width = re.findall(r'viewBox="\S+ \S+ (\S+) ', svg)[0]
-        svg = svg.replace('width="100%"', f'width="{float(width):.0f}"', 1)
+        width = float(re.findall(r'viewBox="\S+ \S+ (\S+) ', svg)[0])
+        svg = svg.replace('style="', f'style="min-width:{min(width, SMALLEST_PX):.0f}px;', 1)
         return [nodes.raw("", f'<div class="diagram">{svg}</div>', format="html")]
 
 

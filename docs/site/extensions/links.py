@@ -1,4 +1,4 @@
-"""Links of pages to files that are no pages: to the repository at KAFKA_SIDECAR_URL, and their text alone without it."""
+"""Links to files that are no pages: to the repository at KAFKA_SIDECAR_URL, and their text alone without it."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ PARTS = {
     "do one task": "How-to",
     "look something up": "Reference",
     "know why": "Why",
+    "compare, deploy or extend it": "Further",
     "change it": "Project",
 }
 ROW = re.compile(r"^\| ([^|]+) \| (.+) \|$", re.MULTILINE)

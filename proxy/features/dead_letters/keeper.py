@@ -31,6 +31,10 @@ class Rates:
     records: Rate
     bytes: Rate
 
+    @property
+    def are_used_up(self) -> bool:
+        return self.records.is_used_up or self.bytes.is_used_up
+
     def allow(self, letter: Letter) -> bool:
         return self.records.take(1) and self.bytes.take(letter.size)
 
@@ -51,12 +55,19 @@ class Keeper:
         self._lock = Lock()
         self._seen = Bounded[tuple[str, int, int, int, int, int], None](MAX_REMEMBERED)
 
+    def turns_away(self, batch: RefusedBatch, target: Target) -> bool:
+        """Whether none of a batch can be kept, whatever is in it; that is counted."""
+        reason = target.fault or ("rate" if self._rates.are_used_up else None)
+        if reason is None:
+            return False
+        is_whole = (batch.is_enforced and target.records == "batch") or batch.rejections[0].index == WHOLE_BATCH
+        letters = max(batch.header.count, 0) if is_whole else len(batch.rejections)
+        self._stats.drop(batch.topic, target.topic, reason, letters)
+        return True
+
     def keep(self, batch: RefusedBatch, target: Target) -> None:
-        """Make letters of a batch. What cannot be one is counted."""
+        """Make letters of a batch that is not turned away. What cannot be one is counted."""
         count = max(batch.header.count, 0)
-        if target.fault is not None:
-            self._stats.drop(batch.topic, target.topic, target.fault, count)
-            return
         if self._is_known(batch):
             self._stats.repeated += count
             return

@@ -88,6 +88,10 @@ class DeadLetters(Feature):
         target = self.targets.of(topic)
         return target.topic if target is not None and (is_enforced or target.shadow) else None
 
+    def turns_away(self, batch: RefusedBatch) -> bool:
+        target = self.targets.of(batch.topic)
+        return target is None or self._keeper.turns_away(batch, target)
+
     def keep(self, batch: RefusedBatch) -> None:
         batch.is_kept = True
         target = self.targets.of(batch.topic)

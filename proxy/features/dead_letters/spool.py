@@ -11,10 +11,12 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError  # noqa: N812
+from typing import BinaryIO
 
 from crc32c import crc32c
 
@@ -64,6 +66,7 @@ class Spool:
         self._files: deque[_File] = deque()
         self._read = self._sent = (0, 0)  # number of a file, position
         self._read_letters = 0  # since what is sent
+        self._opened = _Opened(ExitStack())
         self._lock: int | None = None
         self._counts: mmap.mmap | None = None
 
@@ -127,26 +130,35 @@ class Spool:
 
     def skip(self, parcels: Sequence[Parcel]) -> None:
         """What was written last is being sent already: it is not read, unless this process is killed."""
-        for _ in parcels:
-            if (frame := self._next()) is None:
-                return
-            self._pass(frame)
+        with self._reading():
+            for _ in parcels:
+                if (frame := self._next()) is None:
+                    return
+                self._pass(frame)
 
     def read(self, max_bytes: int) -> list[Parcel]:
         """The next parcels: at least one if there is any."""
         parcels: list[Parcel] = []
         size = 0
-        while size < max_bytes and (frame := self._next()) is not None:
-            self._pass(frame)
-            try:
-                letters = read_batch(frame.batch)
-            except CodecError:
-                self.damaged += 1
-                continue
-            held = sum(letter.size + LETTER_BYTES for letter in letters)
-            parcels.append(Parcel(frame.topic, frame.partition, letters, frame.parcel_at, held))
-            size += held
+        with self._reading():
+            while size < max_bytes and (frame := self._next()) is not None:
+                self._pass(frame)
+                try:
+                    letters = read_batch(frame.batch)
+                except CodecError:
+                    self.damaged += 1
+                    continue
+                held = sum(letter.size + LETTER_BYTES for letter in letters)
+                parcels.append(Parcel(frame.topic, frame.partition, letters, frame.parcel_at, held))
+                size += held
         return parcels
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """The file that is read stays open meanwhile."""
+        with ExitStack() as stack:
+            self._opened = _Opened(stack)
+            yield
 
     def rewind(self) -> None:
         """What was read and is not sent is read again."""
@@ -181,7 +193,7 @@ class Spool:
                 continue
             at = self._read[1] if file.number == self._read[0] else 0
             self._read = file.number, at
-            if (frame := _read_frame(self._path(file.number), at, file.size)) is not None:
+            if (frame := _read_frame(self._opened.file(self._path(file.number)), at, file.size)) is not None:
                 return frame
             self.damaged += 1
             self._read = file.number, file.size
@@ -191,7 +203,8 @@ class Spool:
         for file in self._files:
             at = self._sent[1] if file.number == self._sent[0] else 0
             if at < file.size:
-                frame = _read_frame(self._path(file.number), at, file.size)
+                with self._path(file.number).open("rb") as opened:
+                    frame = _read_frame(opened, at, file.size)
                 self.oldest_at = frame.parcel_at if frame is not None else None
                 return
         self.oldest_at = None
@@ -275,21 +288,35 @@ def _frame(parcel: Parcel) -> bytes:
 def _frames(path: Path) -> Iterator[_Frame]:
     """The whole frames from the beginning."""
     at, size = 0, path.stat().st_size
-    while (frame := _read_frame(path, at, size)) is not None:
-        yield frame
-        at = frame.end
-
-
-def _read_frame(path: Path, at: int, end: int) -> _Frame | None:
     with path.open("rb") as file:
-        file.seek(at)
-        head = file.read(HEAD.size)
-        if len(head) < HEAD.size:
-            return None
-        checksum, size, parcel_at, partition, letters, name_size = HEAD.unpack(head)
-        if at + HEAD.size + size > end or name_size > size:
-            return None
-        body = file.read(size)
+        while (frame := _read_frame(file, at, size)) is not None:
+            yield frame
+            at = frame.end
+
+
+class _Opened:
+    """One file at a time."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._path: Path | None = None
+        self._file: BinaryIO | None = None
+
+    def file(self, path: Path) -> BinaryIO:
+        if self._file is None or self._path != path:
+            self._file, self._path = self._stack.enter_context(path.open("rb")), path
+        return self._file
+
+
+def _read_frame(file: BinaryIO, at: int, end: int) -> _Frame | None:
+    file.seek(at)
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    checksum, size, parcel_at, partition, letters, name_size = HEAD.unpack(head)
+    if at + HEAD.size + size > end or name_size > size:
+        return None
+    body = file.read(size)
     if crc32c(body, crc32c(head[CHECKED_FROM:])) != checksum:
         return None
     topic = body[:name_size].decode("utf-8", "replace")

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TypeVar
 
 from kafka_sidecar.dead_letters.buffer import Buffer
-from kafka_sidecar.dead_letters.parcels import Parcel
+from kafka_sidecar.dead_letters.parcels import Parcel, merge
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 
@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 TAKEN_BYTES = 1 << 20  # that are sent at a time
 MOVED_BYTES = 4 << 20  # that are written to disk at a time
+FRAME_BYTES = 256 << 10  # of parcels that become one there
 LOOK_S = 0.25  # how often it is looked whether letters have to be written to disk
 SLOW_S = 1.0  # after which an attempt to send counts as one that fails
 RETRY_S = 5.0  # after a write to disk that failed
@@ -150,7 +151,7 @@ class Store:
     async def _keep_what_is_sent(self, spool: Spool) -> None:
         """Write to disk what is being sent and was taken from memory: it is read only after a kill."""
         async with self._turn:
-            parcels = list(self.being_sent())
+            parcels = merge(self.being_sent(), FRAME_BYTES)
             if self._is_on_disk or not parcels:
                 return
             kept = parcels[: await self._on_disk(spool.write, parcels) or 0]
@@ -163,7 +164,7 @@ class Store:
     async def _move(self, spool: Spool) -> bool:
         """Write the oldest parcels in memory to disk; False: there is no room, or the disk fails."""
         async with self._turn:
-            parcels = self.buffer.take(MOVED_BYTES)
+            parcels = merge(self.buffer.take(MOVED_BYTES), FRAME_BYTES)
             written = await self._on_disk(spool.write, parcels) or 0
             self.buffer.put_back(parcels[written:])
             self._settle(_letters(parcels[:written]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
 
@@ -101,8 +101,13 @@ class TopicGuards(Feature):
         return Stages(messages=stages)
 
     def families(self) -> Iterable[Family]:
-        about = "Topics of requests that violated a guard"
-        yield counter("topic_guard_violations", about, dict(self._counts), "api_key", "rule", "mode")
+        return families_of_guards(self._counts)
+
+
+def families_of_guards(counts: Mapping[tuple[str, str, str], int]) -> Iterable[Family]:
+    """Their metrics: by API, rule and mode."""
+    about = "Topics of requests that violated a guard"
+    yield counter("topic_guard_violations", about, dict(counts), "api_key", "rule", "mode")
 
 
 def feature(site: features.Site) -> Feature:

@@ -332,6 +332,8 @@ class TopicValidation(TopicRun):
             topic.topic, partition.index, batch.header, records, refused, message, found, enforced, sender.client_id,
             sender.principal,
         )  # fmt: skip
+        if letters.turns_away(kept):
+            return None
         is_small = batch.header.count <= MAX_INLINE_LETTERS and partition.size <= MAX_INLINE_LETTER_BYTES
         if is_small and not takes_long(batch, MAX_INLINE_LETTERS) and partition.size:
             letters.keep(kept)

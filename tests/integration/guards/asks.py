@@ -43,7 +43,7 @@ _NAMES = {"PolicyViolation": REFUSED, "TopicExists": EXISTS, "InvalidConfigurati
 
 
 def tool(main: str, *arguments: str) -> Ask:
-    """One of Kafka's tools; TOPIC stands for the topic."""
+    """One of Kafka's tools; TOPIC is replaced by the topic."""
 
     def ask(where: Where, topic: str) -> str:
         given = [one.replace("TOPIC", topic) for one in arguments]

@@ -265,7 +265,7 @@ ROWS = [
         replaced(cleanup_policy="compact"),
         REFUSED,
         DONE,
-        "its class is not told what is taken away (KAFKA-14195)",
+        "its class does not get what is taken away (KAFKA-14195)",
         exists=True,
     ),
     Row(

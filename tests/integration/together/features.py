@@ -156,6 +156,11 @@ def _dead_letters(place: Place) -> Section:
     return {**section, "topics": [{"name": place.topic, "dead_letters": place.letters}]}
 
 
+def _guards(place: Place) -> Section:
+    entry = {"topics": [f"{place.topic}*"], "partitions": {"min": 2}, "other_configs": "deny", "delete": "deny"}
+    return {"topic_guards": [entry]}
+
+
 FEATURES: Mapping[str, Feature] = {
     one.name: one
     for one in (
@@ -179,6 +184,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature("client_login", "clients log in to the sidecar", _client_login),
         Feature("tls", "TLS on both sides",
                 _tls),
+        Feature("topic_guards", "a guard: the topic may not be deleted, and has no other configs", _guards),
         Feature("workers", "two workers", lambda _: {"workers": 2}),
         Feature("quotas", "the brokers throttle the clients: their byte rates are limited"),
         Feature("small_buffer", "`connections.max_buffered: 1MiB`",

@@ -94,6 +94,8 @@ class Run:
                 broker_admin.set_configs(at.bootstrap, at.security, at.topic, own)
             if "authorization" in features and at.security == PLAINTEXT:
                 self._check_metadata(at)
+            if "topic_guards" in features:
+                self._check_guards(at)
             sent = self._produce(at)
             if "dead_letters" in features:
                 expected = self.model.letters(sent)
@@ -133,6 +135,20 @@ class Run:
                 self.differences.append(f"metadata version {version}: of a denied topic it says {reported[:3]}")
         if self.place.unseen in broker_admin.topics(self.cluster.direct):
             self.differences.append("metadata: the broker has created a denied topic")
+
+    def _check_guards(self, at: Connection) -> None:
+        """What the topic's guard does not allow is refused; rules come before, also for a topic that is not there."""
+        before = {"authorization"} & self.place.features
+        expected = [
+            "POLICY_VIOLATION",
+            "POLICY_VIOLATION",
+            "TOPIC_AUTHORIZATION_FAILED" if before else "POLICY_VIOLATION",
+        ]
+        reported = broker_admin.refusals(at.bootstrap, at.security, at.topic, at.named("guarded"))
+        if reported != expected:
+            self.differences.append(f"guards: {reported}, not {expected}")
+        if at.named("guarded") in broker_admin.topics(self.cluster.direct):
+            self.differences.append("guards: the broker has created a topic that its guard does not allow")
 
     def _produce(self, at: Connection) -> list[Sent]:
         sent = list[Sent]()
