@@ -44,7 +44,7 @@ nitpick_ignore_regex = [
         "py:class",
         r"kafka_sidecar\.(audit\.counters|interceptors\.(consuming|producing)|policies\.plans|plugins\.values|proxy\.config\.sasl)\..+",
     ),
-    ("py:class", "Journal"),
+    ("py:class", "Journal|array"),
     ("py:exc", r"CodecError|TruncatedError|FailClosedError|PolicyFailedError|ResolveRequired"),
 ]
 suppress_warnings = ["misc.highlighting_failure"]  # messages and grammars that are shown as yaml or json, with "..."
@@ -63,5 +63,8 @@ html_title = f"kafka-sidecar {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
 html_use_index = False
+html_domain_indices = False
 html_theme_options = {"navigation_with_keys": True}

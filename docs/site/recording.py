@@ -58,16 +58,17 @@ class Shown:
 
 
 def output(command: Sequence[str]) -> Iterator[tuple[float, bytes]]:
-    """What the command writes to its terminal, with the seconds since its start. SystemExit: it failed."""
+    """What the command writes to its terminal, with the seconds since the first of it. SystemExit: it failed."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ |= {"TERM": "xterm", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
         os.environ.pop("NO_COLOR", None)
         os.execvp(command[0], command)  # noqa: S606 - the command of the Makefile
     ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    began = time.monotonic()
+    began = None
     while True:
         select.select([terminal], [], [])
+        began = began or time.monotonic()
         try:
             chunk = os.read(terminal, 65536)
         except OSError:  # how Linux says that the other end is closed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 import re
 import tokenize
@@ -10,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
@@ -38,11 +41,20 @@ def comments(module: str) -> dict[str, str]:
 
 def _complete(app: Sphinx, kind: str, name: str, it: Any, options: Any, lines: list[str]) -> None:
     """The sections of a docstring ("Raises:") as lists; for a field without one, its comment."""
-    if kind not in ("attribute", "data", "property", "module"):
-        lines[:] = GoogleDocstring(lines, SECTIONS, app, kind, name, it, options).lines()
-    elif not any(lines):
+    if kind not in ("attribute", "data", "module"):
+        # Of a property it would read what stands before a colon as its type.
+        form = "method" if kind == "property" else kind
+        lines[:] = GoogleDocstring(lines, SECTIONS, app, form, name, it, options).lines()
+    elif not any(lines) or lines[0].startswith("Alias for field number"):  # of a named tuple
         of = max((module for module in MODULES if name.startswith(f"{module}.")), key=len)
         lines[:] = [comments(of).get(name.removeprefix(f"{of}."), "")]
+
+
+def _without_builtins(app: Sphinx, document: nodes.document) -> None:
+    """Types such as ``bytes`` would lead to fields of that name."""
+    for link in list(document.findall(addnodes.pending_xref)):
+        if link.get("refdomain") == "py" and hasattr(builtins, link["reftarget"]):
+            link.replace_self(link.children)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -50,4 +62,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     for module in MODULES:
         import_module(module)
     app.connect("autodoc-process-docstring", _complete)
+    app.connect("doctree-read", _without_builtins)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
