@@ -19,7 +19,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def texts(svg: str) -> list[str]:
-    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]  # noqa: S314 - ours
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
 def test_a_line_that_is_replaced_is_shown_for_as_long_as_it_stood() -> None:
