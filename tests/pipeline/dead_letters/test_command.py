@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from harness.cluster import Cluster
 from harness.sidecar import COMMAND, Sidecar
-from integration.replays.written import Sent, dead_letters, rejected, write_letters
 from integration.front import Front, started
+from integration.replays.written import Sent, dead_letters, rejected, write_letters
 from pyspark.sql import SparkSession
 from support.dead_letters import AT, REASONS, letter_headers
 from support.in_process import config
