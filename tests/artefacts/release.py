@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -170,9 +171,7 @@ def built() -> tuple[Path, Path]:
         "--build-constraints",
         ROOT / "requirements.lock",
     ]
-    TARGET.mkdir(parents=True, exist_ok=True)
-    for old in TARGET.iterdir():
-        old.unlink()
+    shutil.rmtree(TARGET, ignore_errors=True)
     environment = os.environ | {"KAFKA_SIDECAR_COMPILE": "yes"}
     subprocess.run([*map(str, command), "--out-dir", str(TARGET), str(ROOT)], check=True, env=environment)
     (sdist,), (wheel,) = TARGET.glob("*.tar.gz"), TARGET.glob("*.whl")
@@ -210,7 +209,7 @@ def main() -> int:
     found = 0
     for found, line in enumerate(mistakes(), 1):  # noqa: B007 - the number of the last one
         sys.stdout.write(f"{line}\n")
-    names = ", ".join(path.name for path in sorted(TARGET.iterdir()))
+    names = ", ".join(path.name for path in sorted(TARGET.glob("kafka_sidecar-*")))
     sys.stdout.write(
         f"{__version__}: {found} mistakes\n" if found else f"{__version__}: ready; {names} in build/release\n"
     )
