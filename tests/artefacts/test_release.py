@@ -62,7 +62,8 @@ def test_another_version_is_found_in_each_file_and_written(tmp_path: Path) -> No
 
 
 def test_the_changelog_has_this_version() -> None:
-    assert list(changelog_mistakes(__version__, (ROOT / "CHANGELOG.md").read_text(), date.max)) == []
+    found = changelog_mistakes(__version__, (ROOT / "CHANGELOG.md").read_text(), date.max)
+    assert [line for line in found if "under Unreleased" not in line] == []  # what the next one will have
 
 
 @pytest.mark.parametrize(
