@@ -54,7 +54,7 @@ def _without_builtins(app: Sphinx, document: nodes.document) -> None:
     """Types such as ``bytes`` would lead to fields of that name."""
     for link in list(document.findall(addnodes.pending_xref)):
         if link.get("refdomain") == "py" and hasattr(builtins, link["reftarget"]):
-            link.replace_self(link.children)
+            link.replace_self(nodes.Text(link["reftarget"]))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
