@@ -26,14 +26,15 @@ from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 
+from hostile import schemas, signatures
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.honest import Waits
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
-from hostile.schemas import SCHEMAS, configured
-from hostile.schemas import TOPICS as SCHEMA_TOPICS
+from hostile.schemas import SCHEMAS
 from hostile.segments import SEGMENTS
 from hostile.sessions import SESSIONS
+from hostile.signatures import SIGNATURES
 from hostile.unknown import UNKNOWN
 from hostile.watch import Watch
 
@@ -46,7 +47,7 @@ HEADINGS = (
     "attack", "loop ms", "RSS MB: before", "at most", "10 s after", "descriptors", "log KB",
     "p99 ms, honest: produce", "consume", "2 MB batch",
 )  # fmt: skip
-TOPICS = ("honest", "large", "orders", "celled", *SCHEMA_TOPICS)
+TOPICS = ("honest", "large", "orders", "celled", *schemas.TOPICS, *signatures.TOPICS)
 CONFIG = """
 policies:
   small-numbers: {type: cel, expression: "value != null"}
@@ -110,7 +111,10 @@ def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path,
 
 def configuration(attack: Attack, folder: Path) -> str:
     """Of the sidecar that is attacked."""
-    return CONFIG % configured(folder) + LISTENERS[attack.security](folder) + attack.more
+    policies, topics = (
+        "".join(parts) for parts in zip(schemas.configured(folder), signatures.configured(folder), strict=True)
+    )
+    return CONFIG % (policies, topics) + LISTENERS[attack.security](folder) + attack.more
 
 
 def tls_of_clients(folder: Path) -> str:
@@ -208,7 +212,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS):
+            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *SIGNATURES):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

@@ -131,24 +131,34 @@ def _broker_login(place: Place) -> Section:
 
 
 def _policies(place: Place) -> Section:
-    """The policies of the topic, `json` and `schema` in one string: the first entry of a topic is the only one."""
+    """All that validates the topic in one entry: the first one of a topic is the only one."""
     names = [name for name in ("json", "schema") if name in place.features]
-    section: Section = {"topics": [{"name": place.topic, "policy": ", ".join(names)}]}
+    action = next((name.partition("_")[2] for name in ("consume_hide", "consume_mark") if name in place.features), None)
+    entry: Section = {"name": place.topic}
+    section: Section = {"topics": [entry]}
+    if names:
+        entry["policy"] = ", ".join(names)
+    if action is not None:
+        entry["consume"] = {"action": action, "policy": "undamaged"}
+        section["policies"] = {"undamaged": {"type": "headers", "values": {"do": "hide|edit|"}}}
+    if not names and action is None:
+        return {}
     if "schema" not in names:
         return section
     policy = {"registry": "main", "forms": ["confluent_header"]}
     if "topic_configs" in place.features:
         section["topic_configs"] = {"schema_policy": "schema"}
-    return {**section, "policies": {"schema": policy}, "schema_registries": {"main": {"urls": [place.registry]}}}
+    policies = {**section.get("policies", {}), "schema": policy}
+    return {**section, "policies": policies, "schema_registries": {"main": {"urls": [place.registry]}}}
 
 
 FEATURES: Mapping[str, Feature] = {
     one.name: one
     for one in (
-        Feature("json", "policy `json` in the configuration; some batches have invalid records",
-                lambda place: {} if "schema" in place.features else _policies(place)),
-        Feature("schema", "policy `schema`: values are of a JSON Schema whose GUID is in a header; some are not",
-                _policies),
+        Feature("json", "policy `json` in the configuration; some batches have invalid records"),
+        Feature("schema", "policy `schema`: values are of a JSON Schema whose GUID is in a header; some are not"),
+        Feature("consume_hide", "a policy of consumers rejects some stored records: `consume` hides them"),
+        Feature("consume_mark", "the same: `consume` marks them"),
         Feature("looks", "the interceptor `latency` and one of the test's own, which change nothing", _looks),
         Feature("changes", "an interceptor that adds headers and changes values", _interceptor("Changes")),
         Feature("hides", "an interceptor that drops records", _interceptor("Hides")),
@@ -170,13 +180,20 @@ FEATURES: Mapping[str, Feature] = {
                 lambda _: {"connections": {"max_buffered": "1MiB"}}),
     )
 }  # fmt: skip
-EXCLUSIVE = frozenset({"slices", "objects", "li"})  # values of one parameter
+# Values of one parameter each.
+EXCLUSIVE = (frozenset({"slices", "objects", "li"}), frozenset({"consume_hide", "consume_mark"}))
+
+
+def exclude_each_other(name: str, other: str) -> bool:
+    """Whether two features can never be on together."""
+    return name != other and any({name, other} <= group for group in EXCLUSIVE)
 
 
 def sections(place: Place) -> Section:
     """The sidecar's configuration with all features of a run."""
     common: Section = {"nodes": {"ports": NODE_PORTS}, "interception": {"message_max_bytes": LIMIT}}
-    return merged([common, *(one.section(place) for one in FEATURES.values() if one.name in place.features)])
+    own = (one.section(place) for one in FEATURES.values() if one.name in place.features)
+    return merged([common, _policies(place), *own])
 
 
 def merged(parts: Iterable[Section]) -> Section:
