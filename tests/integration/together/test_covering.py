@@ -32,4 +32,4 @@ def test_the_same_seed_gives_the_same_runs() -> None:
 def test_all_pairs_are_those_of_twenty_columns_but_four() -> None:
     assert len(FEATURES) == 20
     assert len(pairs()) == len({*pairs()}) == 186
-    assert len(singles()) == 20
+    assert len(singles()) == 21
