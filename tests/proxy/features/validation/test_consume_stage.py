@@ -360,3 +360,12 @@ def test_a_client_that_would_show_a_marker_gets_none() -> None:
     assert isinstance(step, TopicIds)
     found = of(exchange.answer({}))
     assert (bytes(found.records), found.error_code, found.high_watermark) == (b"", 0, 0)
+
+
+def test_few_records_of_a_slow_policy_are_validated_in_a_thread() -> None:
+    checking = Checking()
+    applied = checking.rules.of("orders", bytes(16))
+    assert applied is not None
+    applied.plan.pace.records_per_turn = 3
+    assert isinstance(checking.fetched(batch("good", "good", "good", "good")), Work)
+    assert isinstance(checking.fetched(batch("good", "good")), bytes)
