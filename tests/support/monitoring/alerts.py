@@ -55,7 +55,8 @@ ALERTS = (
         f'sum by (topic, policy, reason) (rate({PREFIX}rejected_fetched_records_total{{action="hide"}}[5m])'
         f' > (rate({PREFIX}rejected_fetched_records_total{{action="hide"}}[5m] offset 1h)'
         f' or 0 * rate({PREFIX}rejected_fetched_records_total{{action="hide"}}[5m]))) > 0',
-        "Records of {{ $labels.topic }} are hidden from consumers by {{ $labels.policy }}: {{ $labels.reason }}", "10m"),
+        "Records of {{ $labels.topic }} are hidden from consumers by {{ $labels.policy }}: {{ $labels.reason }}",
+        "10m"),
     Alert("WithholdsRecords", "critical",
         rising("validated_fetched_batches_total", "result", 'result=~"withheld|timed_out"'),
         f"Consumers of {WHO} stand still: a policy cannot decide ({{{{ $labels.result }}}})", "5m"),
