@@ -45,20 +45,22 @@ class Remaining:
 
     def encode(self) -> str:
         """The metadata; longer than MAX_METADATA where too many letters are left in no order."""
-        kept = self._bits.lstrip(b"\0")
+        bits = self._before_end()
+        kept = bits.lstrip(b"\0")
         if not kept:
             return ""
-        base = self._base + 8 * (len(self._bits) - len(kept))
+        base = self._base + 8 * (len(bits) - len(kept))
         return f"{FORM}:{base}:{b64encode(zlib.compress(kept.rstrip(bytes(1)), 9)).decode()}"
 
     @property
     def first(self) -> int:
         """The first letter that may be left."""
-        kept = self._bits.lstrip(b"\0")
+        bits = self._before_end()
+        kept = bits.lstrip(b"\0")
         if not kept:
             return self.end
         byte = kept[0]
-        return self._base + 8 * (len(self._bits) - len(kept)) + (byte & -byte).bit_length() - 1
+        return self._base + 8 * (len(bits) - len(kept)) + (byte & -byte).bit_length() - 1
 
     def __contains__(self, offset: int) -> bool:
         if offset >= self.end:
@@ -95,6 +97,14 @@ class Remaining:
                 kept[0] &= ~(bit - 1) & 0xFF
             self._base, self._bits = self._base + 8 * at, kept
         self.end = max(self.end, offset)
+
+    def _before_end(self) -> bytearray:
+        """The bits that say something: all from ``end`` on are left."""
+        whole, rest = divmod(max(self.end - self._base, 0), 8)
+        bits = self._bits[: whole + 1]
+        if len(bits) > whole:
+            bits[whole] &= (1 << rest) - 1
+        return bits
 
     def _place(self, offset: int) -> tuple[int, int]:
         at, bit = divmod(offset - self._base, 8)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
 from kafka_sidecar.proxy.config.audit import Audit
+from kafka_sidecar.proxy.config.dead_letters import DeadLetters
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain, find_dead_entries
 from kafka_sidecar.proxy.config.registries import RegistryName, SchemaRegistry
@@ -126,6 +127,7 @@ class Config(Section):
     topics: list[Topic] = Field(default_factory=list)
     """The validation of topics."""
     validation: Validation = Field(default_factory=Validation)
+    dead_letters: DeadLetters = Field(default_factory=DeadLetters)
     topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
     topic_guards: list[TopicGuard] = Field(default_factory=list)
     """What clients may ask for when they create, alter and delete topics."""
@@ -201,6 +203,11 @@ class Config(Section):
         return bool(self.topics or self.policies or self.validation.class_name or self.topic_configs.topic)
 
     @property
+    def uses_dead_letters(self) -> bool:
+        """Whether any topic has a dead letter topic."""
+        return any(topic.dead_letters is not None for topic in self.topics)
+
+    @property
     def worker_count(self) -> int:
         return self._place.count if self._place is not None else count_workers(self.workers)
 
@@ -266,7 +273,7 @@ class Config(Section):
 # What names code: its mistakes are found even if other sections are invalid.
 PLUG_IN_SECTIONS = (
     "schema_registries", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit",
-    "topic_guards",
+    "dead_letters", "topic_guards",
 )  # fmt: skip
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 

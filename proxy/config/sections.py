@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from kafka_sidecar.codec.apis import APIS
-from kafka_sidecar.plugins.settings import FileSettings, StrictScalars
+from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.plugins.units import Duration, Size
+from kafka_sidecar.proxy.config.dead_letters import TopicDeadLetters, allow_name
+from kafka_sidecar.proxy.config.section import Section as Section
 from kafka_sidecar.proxy.config.types import (
     ClassPath,
     Level,
@@ -32,19 +34,6 @@ OperationName = Literal[
 
 
 _API_NAMES = frozenset(api.name for api in APIS.values())
-
-
-class Section(StrictScalars):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_key_has_its_default(cls, values: Any) -> Any:
-        """As "nodes:" with all its settings commented out."""
-        if not isinstance(values, dict):
-            return {} if values is None else values
-        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
-        return {key: value for key, value in values.items() if value is not None or key not in optional}
 
 
 class Nodes(Section):
@@ -175,6 +164,8 @@ class Topic(Section):
     """Whether invalid records are rejected, only counted and sampled, or not validated at all."""
     percent: int = Field(default=100, ge=0, le=100)
     """The percentage of batches to which `enforce` applies; the others are treated as in `shadow`."""
+    dead_letters: TopicDeadLetters | None = Field(default=None, json_schema_extra=allow_name)
+    """Where rejected records go: the name of a topic, or a mapping. Default: nowhere."""
     consume: Consume = Field(default=Consume(), json_schema_extra=_allow_action)
     """What consumers get of stored records that a policy rejects: `off`, `hide`, `mark`, or settings."""
 

@@ -7,6 +7,7 @@ client <-- their results, each at its place in the request <-- the stages that f
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -108,12 +109,15 @@ class Cut:
         identify = self.api.identify
         if identify is None or not self.rejected:
             return (*results, *self.rejected)
-        of_broker: dict[Hashable, list[Any]] = {}
+        of_broker: dict[Hashable, deque[Any]] = {}
         for result in results:
-            of_broker.setdefault(identify(result), []).append(result)
+            of_broker.setdefault(identify(result), deque()).append(result)
         ordered: list[Any] = []
         for identity, rejected in self._places:
-            ordered += of_broker.pop(identity, ()) if rejected is None else (rejected,)
+            if rejected is not None:
+                ordered.append(rejected)
+            elif same := of_broker.get(identity):
+                ordered.append(same.popleft())
         return (*ordered, *(result for same in of_broker.values() for result in same))
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.exchanges.messages import MessageStage
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
+    from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
     from kafka_sidecar.proxy.features.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
@@ -67,6 +68,7 @@ FEATURES = (
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
     Row("validation", "validator", lambda start, now: now.uses_validation),
+    Row("dead_letters", "letters", lambda start, now: now.uses_dead_letters),
     Row("interception", "interception", lambda start, now: bool(now.interceptors)),
     Row("large_messages", "large_messages", lambda start, now: now.large_messages.is_enabled),
     Row("auditing", "audit", lambda start, now: start.audit.type is not None),
@@ -198,6 +200,10 @@ class Features:
     @property
     def validator(self) -> Validator | None:
         return cast("Validator | None", self.made.get("validation"))
+
+    @property
+    def dead_letters(self) -> DeadLetters | None:
+        return cast("DeadLetters | None", self.made.get("dead_letters"))
 
     @property
     def interception(self) -> Interception | None:

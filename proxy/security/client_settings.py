@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 REQUEST_TIMEOUT_MS = 20_000
+REPLAY_CLIENT_ID = "kafka-sidecar-replay"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Java's name to that of aiokafka, and the type.
@@ -75,7 +76,7 @@ def _client_settings(servers: Sequence[str], kafka: Mapping[str, str]) -> dict[s
         if key not in KNOWN:
             raise KafkaSettingError(key, f"is not used here; what is used: {', '.join(sorted(KNOWN))}")
     found: dict[str, Any] = {
-        "bootstrap_servers": list(servers), "client_id": "kafka-sidecar-replay",
+        "bootstrap_servers": list(servers), "client_id": REPLAY_CLIENT_ID,
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
     }  # fmt: skip
     for key, (name, kind) in DIRECT.items():

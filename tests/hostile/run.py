@@ -30,6 +30,8 @@ from hostile import schemas, signatures
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.honest import Waits
+from hostile.letters import LETTERS
+from hostile.letters import TOPIC as LETTER_TOPIC
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
 from hostile.schemas import SCHEMAS
 from hostile.segments import SEGMENTS
@@ -47,7 +49,7 @@ HEADINGS = (
     "attack", "loop ms", "RSS MB: before", "at most", "10 s after", "descriptors", "log KB",
     "p99 ms, honest: produce", "consume", "2 MB batch",
 )  # fmt: skip
-TOPICS = ("honest", "large", "orders", "celled", *schemas.TOPICS, *signatures.TOPICS)
+TOPICS = ("honest", "large", "orders", "celled", LETTER_TOPIC, *schemas.TOPICS, *signatures.TOPICS)
 CONFIG = """
 policies:
   small-numbers: {type: cel, expression: "value != null"}
@@ -114,7 +116,8 @@ def configuration(attack: Attack, folder: Path) -> str:
     policies, topics = (
         "".join(parts) for parts in zip(schemas.configured(folder), signatures.configured(folder), strict=True)
     )
-    return CONFIG % (policies, topics) + LISTENERS[attack.security](folder) + attack.more
+    more = attack.more.replace("FOLDER", str(folder))
+    return CONFIG % (policies, topics + attack.topics) + LISTENERS[attack.security](folder) + more
 
 
 def tls_of_clients(folder: Path) -> str:
@@ -212,7 +215,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *SIGNATURES):
+            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *SIGNATURES):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

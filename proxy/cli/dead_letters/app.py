@@ -31,13 +31,13 @@ from kafka_sidecar.proxy.cli.dead_letters.options import (
     Until,
 )
 from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 
 if TYPE_CHECKING:
     from kafka_sidecar.dead_letters.letters import Choice, Letter
     from kafka_sidecar.dead_letters.overview import Overview
     from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster
-    from kafka_sidecar.proxy.cli.dead_letters.replay import Order
+    from kafka_sidecar.proxy.cli.dead_letters.replay import Mender, Order
     from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
 
 T = TypeVar("T")
@@ -149,7 +149,7 @@ def replay_letters(
     tally = Tally()
     try:
         _run(_replay(at, order, tally))
-        code = 1 if any(row.outcome not in _FINE for row in tally.rows) else 0
+        code = 1 if tally.has_refused else 0
     except typer.Exit as exit_:
         code = exit_.exit_code
     if as_json:
@@ -159,18 +159,12 @@ def replay_letters(
     raise typer.Exit(code)
 
 
-_FINE = ("accepted", "would be sent")
-
-
-def _mender(path: Path | None) -> Any:
+def _mender(path: Path | None) -> Mender | None:
     if path is None:
         return None
-    from kafka_sidecar.proxy.cli.dead_letters.mending import load_mender
+    from kafka_sidecar.proxy.cli.dead_letters.mending import InterceptorMender
 
-    try:
-        return load_mender(path, load_valid_or_exit(path))
-    except ValueError as error:
-        exit_with_error(str(error))
+    return InterceptorMender(options.interceptors_of(path))
 
 
 def _place(text: str) -> tuple[str, int | None, int | None]:
@@ -208,7 +202,7 @@ async def _overview(at: options.Target, chosen: Choice, limit: int | None) -> Ov
 
     overview = Overview()
     async with connect(at.settings) as cluster:
-        for topic in at.topics:
+        for topic in await cluster.expand(at.topics):
             for partition in await cluster.partitions(topic):
                 async with aclosing(_letters(cluster, topic, partition, 0)) as found:
                     async for offset, one, timestamp in found:
@@ -272,7 +266,7 @@ async def _replay(at: options.Target, order: Order, tally: Tally) -> None:
 
     progress = _Progress(tally)
     async with connect(at.settings) as cluster:
-        for topic in at.topics:
+        for topic in await cluster.expand(at.topics):
             for partition in await cluster.partitions(topic):
                 if order.limit is None or tally.rows.total() < order.limit:
                     await PartitionReplay(cluster, order, topic, partition, tally, progress.show).run()

@@ -22,6 +22,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import Record, batches
 from kafka_sidecar.codec.visibility import Visibility, committed_only, offsets_of
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.cli.dead_letters.error_codes import Code, error_name
 from kafka_sidecar.proxy.runtime.aiokafka_settings import create_no_topics
 
@@ -63,6 +64,20 @@ class Cluster:
         self._client = consumer._client
         self._coordinators: dict[tuple[int, str], int] = {}
         self._known: set[str] = set()
+
+    async def expand(self, names: Sequence[str]) -> list[str]:
+        """Topics by their names, in which * and ? stand for any characters and for one. Raises ClusterError."""
+        found: dict[str, None] = {}
+        for name in names:
+            if not set(name) & set("*?"):
+                found[name] = None
+                continue
+            try:
+                known: set[str] = await self._consumer.topics()
+            except FAILURES as error:
+                raise ClusterError(f"topics cannot be listed: {describe(error)}") from error
+            found |= dict.fromkeys(sorted(one for one in known if matches(one, [name])))
+        return list(found)
 
     async def partitions(self, topic: str) -> list[int]:
         """Raises ClusterError: there is no such topic."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from kafka_sidecar.dead_letters.letter import Reasons
 from kafka_sidecar.dead_letters.letters import OutgoingRecord
@@ -60,10 +59,3 @@ class InterceptorMender:
         return OutgoingRecord(
             record.topic, record.partition, mended.key, mended.value, mended.headers.to_tuple(), record.timestamp
         )
-
-
-def load_mender(path: Path, config: Config) -> InterceptorMender:
-    """Raises ValueError: there are no interceptors in the file, or one is wrong."""
-    if not config.interceptors:
-        raise ValueError(f"{path}: interceptors: is empty: name those that mend records")
-    return InterceptorMender(config)

@@ -14,13 +14,18 @@ import typer
 
 from kafka_sidecar.dead_letters.letters import Choice
 from kafka_sidecar.plugins.units import milliseconds
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_or_exit
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.config.dead_letters import name_for
+from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.security.client_settings import KafkaSettingError, client_settings, read_properties
 
 LOCAL = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}  # what a wildcard is reached by
 
-Topics = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Dead letter topics.", show_default=False)]
+Topics = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC", help="Dead letter topics, also with * and ?.", show_default=False)
+]
 Servers = Annotated[str | None, typer.Option("--bootstrap-servers", help="The sidecar: host:port, as for any client.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", help="The sidecar's file: its address, and the dead letter topics.")
@@ -42,7 +47,7 @@ class Target:
     """Whom a command connects to, and the dead letter topics."""
 
     settings: dict[str, Any]  # of aiokafka's clients
-    topics: list[str]
+    topics: list[str]  # names and patterns
 
 
 def target(
@@ -52,14 +57,47 @@ def target(
     found = list(dict.fromkeys(topics or ()))
     addresses = [one.strip() for one in (servers or "").split(",") if one.strip()]
     if config is not None:
-        loaded = load_or_exit(config)
+        loaded = load_file(config)
         host, port = host_port(loaded.listen)
         addresses = addresses or [f"{LOCAL.get(host, host)}:{port}"]
+        found = found or configured(loaded)
     if not addresses:
         exit_with_error("name the sidecar: --bootstrap-servers HOST:PORT, or its file with --config")
     if not found:
-        exit_with_error("name a dead letter topic")
+        exit_with_error("name a dead letter topic, or a file with --config that has some")
     return Target(client(addresses, command_config), found)
+
+
+def load_file(path: Path, is_tried: bool = False) -> Config:
+    """A configuration file, which need not name brokers; exits with code 2 if it is invalid.
+
+    Args:
+        path: of the file.
+        is_tried: whether its policies and interceptors are tried, too.
+    """
+    from kafka_sidecar.proxy.features.compose import find_mistakes
+
+    try:
+        settings = load(path, os.environ, PLACEHOLDER, *([find_mistakes] if is_tried else []))
+        if is_tried and (mistakes := list(find_mistakes(settings))):
+            raise settings.error(mistakes)
+        return settings
+    except ConfigError as error:
+        exit_with_error(*error.lines)
+
+
+def interceptors_of(path: Path) -> Config:
+    """A file with interceptors that mend records; exits with code 2 if there are none, or one is wrong."""
+    config = load_file(path, is_tried=True)
+    if not config.interceptors:
+        exit_with_error(f"{path}: interceptors: is empty: name those that mend records")
+    return config
+
+
+def configured(config: Config) -> list[str]:
+    """The dead letter topics of a configuration: names, or patterns where those of its topics are."""
+    names = (name_for(topic.dead_letters.topic, topic.name) for topic in config.topics if topic.dead_letters)
+    return list(dict.fromkeys(names))
 
 
 def client(addresses: Sequence[str], command_config: Path | None) -> dict[str, Any]:
@@ -70,10 +108,15 @@ def client(addresses: Sequence[str], command_config: Path | None) -> dict[str, A
     except ValueError as error:
         exit_with_error(f"--bootstrap-servers: {error}")
     try:
-        properties = read_properties(command_config) if command_config is not None else {}
-        return client_settings(addresses, properties, f"{command_config}: ")
+        return client_settings(addresses, properties(command_config), f"{command_config}: ")
     except KafkaSettingError as error:
         exit_with_error(str(error))
+
+
+def properties(command_config: Path | None) -> dict[str, str]:
+    """Those of a file; exits with code 2 if it cannot be read."""
+    try:
+        return read_properties(command_config) if command_config is not None else {}
     except (OSError, ValueError) as error:
         exit_with_error(f"--command-config: {command_config}: {getattr(error, 'strerror', None) or error}")
 

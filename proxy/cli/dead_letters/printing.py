@@ -66,38 +66,33 @@ def tally_lines(tally: Tally, is_dry: bool) -> Iterator[str]:
         yield from table([titles, *rows])
     for why, count in sorted(tally.not_letters.items()):
         yield f"{count} records are no dead letters of a sidecar: {why}"
-    done = f"{tally.accepted} accepted" if not is_dry else f"{would_be_sent(tally)} would be sent"
-    refused = tally.refused if not is_dry else tally.rows.total() - would_be_sent(tally)
-    yield f"{done}, {refused} rejected, {tally.passed_over} passed over"
+    done = f"{tally.sent} {WOULD_BE_SENT if is_dry else ACCEPTED}"
+    yield f"{done}, {tally.refused} rejected, {tally.passed_over} passed over"
 
 
 def tally_json(tally: Tally, is_dry: bool) -> str:
     rows = [{"records": count, **row._asdict()} for row, count in sorted(tally.rows.items())]
-    sent = would_be_sent(tally)
     return json.dumps(
         {
-            "dry_run": is_dry, "read": tally.read, "accepted": tally.accepted, "would_be_sent": sent,
-            "rejected": tally.refused - sent, "passed_over": tally.passed_over,
-            "no_letters": sum(tally.not_letters.values()), "bytes": tally.bytes, "rows": rows,
+            "dry_run": is_dry, "read": tally.read, "would_be_sent" if is_dry else "accepted": tally.sent,
+            "rejected": tally.refused, "passed_over": tally.passed_over, "no_letters": tally.not_letters.total(),
+            "bytes": tally.bytes, "rows": rows,
         },
         indent=2,
     )  # fmt: skip
 
 
-def would_be_sent(tally: Tally) -> int:
-    return sum(count for row, count in tally.rows.items() if row.outcome == WOULD_BE_SENT)
-
-
 def progress_line(tally: Tally, seconds: float) -> str:
     """One line of numbers while a replay runs."""
-    sent = sum(count for row, count in tally.rows.items() if row.outcome in (ACCEPTED, WOULD_BE_SENT))
-    rest = tally.rows.total() - sent
-    rate = sent / max(seconds, 0.001)
-    mb = tally.bytes / 1_000_000
-    return f"{tally.read} read, {sent} replayed ({mb:.1f} MB, {rate:.0f} records/s), {rest} rejected"
+    rate = tally.sent / max(seconds, 0.001)
+    return (
+        f"{tally.read} read, {tally.sent} replayed ({tally.bytes / 1_000_000:.1f} MB, {rate:.0f} records/s), "
+        f"{tally.refused} rejected"
+    )
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Rows as lines with columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

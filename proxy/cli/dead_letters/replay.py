@@ -18,7 +18,7 @@ from kafka_sidecar.dead_letters.letters import Choice, Letter, OutgoingRecord, m
 from kafka_sidecar.dead_letters.remaining import MAX_METADATA, Remaining, RemainingError
 from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster, ClusterError
 from kafka_sidecar.proxy.cli.dead_letters.producer import Producer, Refusal
-from kafka_sidecar.proxy.cli.dead_letters.tally import WOULD_BE_SENT, Tally
+from kafka_sidecar.proxy.cli.dead_letters.tally import ACCEPTED, WOULD_BE_SENT, Tally
 
 AT_ONCE, BYTES_AT_ONCE = 1000, 8 << 20  # letters of one transaction
 ABORT_S = 5.0
@@ -133,7 +133,7 @@ class PartitionReplay:
         await self._end(letters, refusals)
         for letter, record, refusal in zip(letters, made, refusals, strict=True):
             size = record.size if isinstance(record, OutgoingRecord) else 0
-            self.tally.count(letter, refusal, size, WOULD_BE_SENT if self._producer is None else "")
+            self.tally.count(letter, refusal, size, ACCEPTED if self._producer is not None else WOULD_BE_SENT)
         self.progress()
 
     async def _made(self, letter: Letter) -> OutgoingRecord | Refusal:

@@ -13,7 +13,8 @@ from kafka_sidecar.proxy.cli.dead_letters.producer import Refusal
 MAX_ROWS = 200
 OTHERS = "(others)"
 NUMBER = re.compile(r"\d+")
-NOT_LETTERS = "no dead letter"
+ACCEPTED, WOULD_BE_SENT = "accepted", "would be sent"
+FINE = (ACCEPTED, WOULD_BE_SENT)
 
 
 class Row(NamedTuple):
@@ -37,18 +38,23 @@ class Tally:
     rows: Counter[Row] = field(default_factory=Counter)
 
     @property
-    def accepted(self) -> int:
-        return sum(count for row, count in self.rows.items() if row.outcome == ACCEPTED)
+    def sent(self) -> int:
+        """Those that were accepted; in a dry run those that would be sent."""
+        return sum(count for row, count in self.rows.items() if row.outcome in FINE)
 
     @property
     def refused(self) -> int:
-        return self.rows.total() - self.accepted
+        return self.rows.total() - self.sent
 
-    def count(self, letter: Letter, refusal: Refusal | None, size: int, outcome: str = "") -> None:
-        """One letter was sent; or would be, if there is another outcome."""
+    @property
+    def has_refused(self) -> bool:
+        return self.refused > 0
+
+    def count(self, letter: Letter, refusal: Refusal | None, size: int, outcome: str) -> None:
+        """One letter was sent, or would be, as ``outcome`` says where it was not refused."""
         why = letter.reasons
         if refusal is None:
-            row = Row(why.topic, why.policy, why.reason, outcome or ACCEPTED, "")
+            row = Row(why.topic, why.policy, why.reason, outcome, "")
             self.bytes += size
         else:
             row = Row(why.topic, why.policy, why.reason, refusal.error, NUMBER.sub("N", refusal.message))
@@ -62,7 +68,3 @@ class Tally:
         self.passed_over += other.passed_over
         self.not_letters.update(other.not_letters)
         self.rows.update(other.rows)
-
-
-ACCEPTED = "accepted"
-WOULD_BE_SENT = "would be sent"

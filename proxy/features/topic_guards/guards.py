@@ -9,14 +9,17 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 
-from kafka_sidecar.plugins.patterns import matcher
+from kafka_sidecar.plugins.patterns import first_matcher, matcher
 from kafka_sidecar.policies.builtin.patterns import compile_pattern
 from kafka_sidecar.proxy.config.topic_guards import GuardedConfig, TopicGuard
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 
+MAX_CACHED, MAX_CACHED_NAME = 1000, 512  # principals, and characters of one
 MAX_LISTED = 5  # violations in one message
 MAX_QUOTED = 100  # characters of a value
+MAX_NAME = 249  # and of a name: a client may send longer ones
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?([eE][+-]?[0-9]{1,3})?")
 _SPACE = " \t\r\n"
 
@@ -134,7 +137,7 @@ class Guard:
         self.may_create, self.may_delete = settings.create == "allow", settings.delete == "allow"
         self.partitions = Bounds(settings.partitions.min, settings.partitions.max)
         self.replication_factor = Bounds(settings.replication_factor.min, settings.replication_factor.max)
-        self._names, self._principals = matcher(settings.topics), matcher(settings.principals)
+        self.topics, self.is_for = settings.topics, matcher(settings.principals)
         self._naming = settings.naming
         self._is_named_so = compile_pattern(settings.naming) if settings.naming is not None else None
         self._configs = {name: Allowed.of(one) for name, one in settings.configs.items()}
@@ -144,9 +147,6 @@ class Guard:
     @property
     def mode(self) -> str:
         return "enforce" if self.is_enforced else "shadow"
-
-    def applies(self, topic: str, principal: str) -> bool:
-        return self._names(topic) and self._principals(principal)
 
     @property
     def limits_configs(self) -> bool:
@@ -252,10 +252,18 @@ class Guards:
 
     def __init__(self, settings: Sequence[TopicGuard]) -> None:
         self.entries = [Guard(number, one) for number, one in enumerate(settings, 1)]
+        self._of = lru_cache(MAX_CACHED)(self._of_principal)
 
     def of(self, topic: str, principal: str | None) -> Guard | None:
         who = principal or ANONYMOUS
-        return next((entry for entry in self.entries if entry.applies(topic, who)), None)
+        find = self._of if len(who) <= MAX_CACHED_NAME else self._of_principal
+        return find(who)(topic)
+
+    def _of_principal(self, principal: str) -> Callable[[str], Guard | None]:
+        """Finds the entry of a topic, among those of a principal."""
+        entries = [entry for entry in self.entries if entry.is_for(principal)]
+        first = first_matcher(entry.topics for entry in entries)
+        return lambda topic: entries[at] if (at := first(topic)) is not None else None
 
     def any(self, has: Callable[[Guard], bool]) -> bool:
         """Whether an entry has something."""
@@ -267,4 +275,4 @@ def describe(topic: str, guard: Guard, violations: Sequence[Violation]) -> str:
     texts = [one.text for one in violations[:MAX_LISTED]]
     if (more := len(violations) - len(texts)) > 0:
         texts.append(f"and {more} more")
-    return f"{topic}: {'; '.join(texts)} (topic_guards, entry {guard.number})"
+    return f"{topic[:MAX_NAME]}: {'; '.join(texts)} (topic_guards, entry {guard.number})"

@@ -122,18 +122,18 @@ class GuardedApi(ElementsApi):
     question_from: int | None = 0  # the oldest version in which a broker can be asked first; None: it cannot
 
 
-class Stage(MessageStage):
+class GuardTopics(MessageStage):
     """The stage of one API."""
 
     def __init__(self, api: GuardedApi, site: Site) -> None:
         self._api = api
         self._site = site
 
-    def start(self, client: Client, version: int) -> Run:
-        return _RUNS.get(self._api.key, Run)(self._api, self._site, client, version)
+    def start(self, client: Client, version: int) -> GuardTopicsRun:
+        return _RUNS.get(self._api.key, GuardTopicsRun)(self._api, self._site, client, version)
 
 
-class Run(MessageRun):
+class GuardTopicsRun(MessageRun):
     """One request and its response."""
 
     __slots__ = ("_api", "_client", "_cut", "_site", "_version")
@@ -261,7 +261,7 @@ class _Decided:
         return any(why is not None for why in self.why)
 
 
-class CreationRun(Run):
+class CreationRun(GuardTopicsRun):
     """One CreateTopics and its response. The broker says its defaults, as it does in every response to a creation."""
 
     __slots__ = ()
@@ -280,7 +280,7 @@ class CreationRun(Run):
             one.violations = list(one.guard.of_creation(known, self._site.own_configs()))
 
 
-class IncrementalRun(Run):
+class IncrementalRun(GuardTopicsRun):
     """One IncrementalAlterConfigs and its response.
 
     What is appended to a config, or subtracted from it, is sent as the whole value that was checked: another client
@@ -461,7 +461,7 @@ GUARDED_APIS: Mapping[int, GuardedApi] = {
         ),
     )
 }
-_RUNS: Mapping[int, type[Run]] = {
+_RUNS: Mapping[int, type[GuardTopicsRun]] = {
     ApiKey.CREATE_TOPICS: CreationRun,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: IncrementalRun,
 }

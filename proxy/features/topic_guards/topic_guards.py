@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
 
@@ -19,7 +19,7 @@ from kafka_sidecar.proxy.features.denials import Denial, Denials, Source
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Stages
 from kafka_sidecar.proxy.features.topic_guards.automatic import NamedTopics
 from kafka_sidecar.proxy.features.topic_guards.guards import Guards
-from kafka_sidecar.proxy.features.topic_guards.stages import GUARDED_APIS, Site, Stage
+from kafka_sidecar.proxy.features.topic_guards.stages import GUARDED_APIS, GuardTopics, Site
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 log = logging.getLogger(__name__)
@@ -94,15 +94,20 @@ class TopicGuards(Feature):
             ApiKey.DELETE_TOPICS: site.guards.any(lambda guard: not guard.may_delete),
         }
         stages: dict[int, MessageStage] = {
-            key: Stage(GUARDED_APIS[key], site) for key, is_wanted in wanted.items() if is_wanted
+            key: GuardTopics(GUARDED_APIS[key], site) for key, is_wanted in wanted.items() if is_wanted
         }
         if site.guards.any(lambda guard: guard.limits_automatic_creation):
             stages[ApiKey.METADATA] = NamedTopics(site)
         return Stages(messages=stages)
 
     def families(self) -> Iterable[Family]:
-        about = "Topics of requests that violated a guard"
-        yield counter("topic_guard_violations", about, dict(self._counts), "api_key", "rule", "mode")
+        return families_of_guards(self._counts)
+
+
+def families_of_guards(counts: Mapping[tuple[str, str, str], int]) -> Iterable[Family]:
+    """Their metrics: by API, rule and mode."""
+    about = "Topics of requests that violated a guard"
+    yield counter("topic_guard_violations", about, dict(counts), "api_key", "rule", "mode")
 
 
 def feature(site: features.Site) -> Feature:

@@ -193,6 +193,7 @@ def rejection_keys(batch: RejectedBatch, suppressed: int) -> dict[str, object]:
         "rejected_records": batch.rejected_records,
         "session": batch.origin.sender.session,
         "client_id": batch.origin.sender.client_id,
+        "dead_letter_topic": batch.origin.letter_topic,
         "suppressed": suppressed,
     }
 

@@ -16,7 +16,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.produce import Stage
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.feature import Feature, Letters, Site, Stages, TopicPolicies
 from kafka_sidecar.proxy.features.validation.consume_stage import (
     WITHHELD,
     CheckStage,
@@ -46,6 +46,7 @@ class Validator(Stage, Feature):
         topic_configs: TopicPolicies | None = None,
         id_of: Callable[[str], bytes] = lambda _: NO_ID,
         name_of: Callable[[bytes], str | None] = lambda _: None,
+        letters: Callable[[], Letters | None] = lambda: None,
     ) -> None:
         """Raises ConfigError where a policy or a topic's string is wrong.
 
@@ -54,7 +55,9 @@ class Validator(Stage, Feature):
             topic_configs: the policies that are set on topics, if they can be.
             id_of: returns a topic's id by its name, zeros if it is not known.
             name_of: returns a topic's name by its id, None if it is not known.
+            letters: returns what keeps rejected records, if anything does.
         """
+        self._letters = letters
         self.stats = ValidationStats(time.time)
         self.consume_stats = ConsumeStats(self.stats)
         self._topic_configs = topic_configs
@@ -86,6 +89,7 @@ class Validator(Stage, Feature):
             self._id_of,
             TimeLimit("validation", config.validation.timeout, config.threads.max_wait),
             config.limits.max_record_errors,
+            self._letters(),
         )
         self._fetching = FetchServices(
             name_of=self._name_of,
@@ -178,7 +182,8 @@ class Validator(Stage, Feature):
 
 def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
-    validator = Validator(None, site.policies, site.topics.id_of, site.topics.name_of)
+    names = site.topics
+    validator = Validator(None, site.policies, names.id_of, names.name_of, lambda: site.letters)
     validator.register(site.performer)
     site.check_policy = validator.check
     return validator

@@ -61,6 +61,7 @@ def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | Non
         **{name: summary[name] for name in ("id", "timestamp", "topic", "partition", "mode")},
         "outcome": OUTCOMES.get(batch.mode, "allowed"),
         **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
+        "dead_letter_topic": summary["dead_letter_topic"],
         "records": [asdict(error) for error in batch.errors],
         "client": asdict(origin.sender),
         "batch": _describe_batch(origin.header),
@@ -102,6 +103,7 @@ def _summary(batch: RejectedBatch) -> dict[str, Any]:
         "rejected_records": batch.rejected_records,
         "session": batch.origin.sender.session,
         "client_id": batch.origin.sender.client_id,
+        "dead_letter_topic": batch.origin.letter_topic,
     }
 
 
@@ -120,6 +122,7 @@ def _summary_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
         "rejected_records": 0,
         "session": denial.session,
         "client_id": denial.client_id,
+        "dead_letter_topic": None,
         "denial": {
             "principal": denial.principal,
             "operation": denial.operation,

@@ -1,19 +1,16 @@
-"""One broker and a sidecar that validates, for all tests of this folder."""
+"""One broker and a sidecar with dead letter topics, for all tests of this folder that stop neither."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from integration.front import Front, started
-
-RULES = """
-topics:
-  - {name: "json-*", policy: json}
-"""
+from integration.dead_letters.lettered import RULES, Lettered
+from integration.front import started
 
 
 @pytest.fixture(scope="package")
-def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    with started(tmp_path_factory.mktemp("dead-letters"), RULES) as (cluster, sidecar):
-        yield Front(cluster, sidecar)
+def lettered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lettered]:
+    folder = tmp_path_factory.mktemp("lettered")
+    with started(folder, RULES.format(folder=folder)) as (cluster, sidecar):
+        yield Lettered(cluster, sidecar)

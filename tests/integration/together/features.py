@@ -50,6 +50,11 @@ class Place:
         return self.folder / "objects"
 
     @property
+    def letters(self) -> str:
+        """The dead letter topic."""
+        return f"{self.topic}.dlq"
+
+    @property
     def audit(self) -> str:
         """The topic of the audit."""
         return f"{self.topic}-audit"
@@ -138,10 +143,12 @@ def _policies(place: Place) -> Section:
     section: Section = {"topics": [entry]}
     if names:
         entry["policy"] = ", ".join(names)
+    if "dead_letters" in place.features:
+        entry["dead_letters"] = place.letters
     if action is not None:
         entry["consume"] = {"action": action, "policy": "undamaged"}
         section["policies"] = {"undamaged": {"type": "headers", "values": {"do": "hide|edit|"}}}
-    if not names and action is None:
+    if len(entry) == 1:
         return {}
     if "schema" not in names:
         return section
@@ -152,11 +159,22 @@ def _policies(place: Place) -> Section:
     return {**section, "policies": policies, "schema_registries": {"main": {"urls": [place.registry]}}}
 
 
+def _dead_letters(place: Place) -> Section:
+    """Of all topics; the topic's own is in the entry that has its policies."""
+    return {"dead_letters": {"create": {"partitions": 1}, "spool_folder": str(place.folder / "letters")}}
+
+
+def _guards(place: Place) -> Section:
+    entry = {"topics": [f"{place.topic}*"], "partitions": {"min": 2}, "other_configs": "deny", "delete": "deny"}
+    return {"topic_guards": [entry]}
+
+
 FEATURES: Mapping[str, Feature] = {
     one.name: one
     for one in (
         Feature("json", "policy `json` in the configuration; some batches have invalid records"),
         Feature("schema", "policy `schema`: values are of a JSON Schema whose GUID is in a header; some are not"),
+        Feature("dead_letters", "a dead letter topic; what a policy rejects is in it", _dead_letters),
         Feature("consume_hide", "a policy of consumers rejects some stored records: `consume` hides them"),
         Feature("consume_mark", "the same: `consume` marks them"),
         Feature("looks", "the interceptor `latency` and one of the test's own, which change nothing", _looks),
@@ -174,6 +192,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature("client_login", "clients log in to the sidecar", _client_login),
         Feature("tls", "TLS on both sides",
                 _tls),
+        Feature("topic_guards", "a guard: the topic may not be deleted, and has no other configs", _guards),
         Feature("workers", "two workers", lambda _: {"workers": 2}),
         Feature("quotas", "the brokers throttle the clients: their byte rates are limited"),
         Feature("small_buffer", "`connections.max_buffered: 1MiB`",

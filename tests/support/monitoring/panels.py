@@ -133,6 +133,24 @@ REJECTIONS = Section("Rejections", (
         about="The policy itself has raised, or a fetch has failed."),
 ))  # fmt: skip
 
+DEAD_LETTERS = Section("Dead letters", (
+    lines("Letters", "cps",
+        (rate("dead_letters_queued_total", "topic"), "queued: {{topic}}"),
+        (rate("dead_letters_sent_total", "topic"), "sent: {{topic}}"),
+        (rate("dead_letters_send_failures_total"), "attempts that failed")),
+    lines("Rejected records that are no letters", "cps",
+        (rate("dead_letters_dropped_total", "reason"), "{{reason}}"),
+        (rate("dead_letters_repeated_total"), "sent again, they have their letters"),
+        about="`replayed` is no loss."),
+    lines("Letters that wait", "short", (total("dead_letters_waiting", "instance"), "{{instance}}")),
+    lines("Bytes that wait", "bytes",
+        (total("dead_letters_buffered_bytes", "instance"), "in memory, {{instance}}"),
+        (total("dead_letters_spooled_bytes", "instance"), "on disk, {{instance}}")),
+    lines("Age of the oldest letter", "s", (chosen("dead_letters_oldest_seconds"), "{{instance}}"), width=12),
+    lines("Dead letter topics that cannot be used", "short",
+        (chosen("dead_letters_missing_topics"), "{{instance}}"), width=12),
+))  # fmt: skip
+
 INTERCEPTORS = Section("Interceptors", (
     lines("Batches", "cps", (rate("intercepted_batches_total", "api_key, result"), "{{api_key}}: {{result}}")),
     lines("Committed offsets", "cps", (rate("intercepted_offsets_total", "result"), "{{result}}")),
@@ -191,6 +209,8 @@ LIMIT_PANELS = Section("Limits", (
         about="Share of the limit."),
     lines("Denied to clients", "cps", (rate("denials_total", "api_key, operation, resource_type"),
         "{{api_key}}: {{operation}}, {{resource_type}}")),
+    lines("Topics that violate a guard", "cps", (rate("topic_guard_violations_total", "api_key, rule, mode"),
+        "{{api_key}}: {{rule}}, {{mode}}")),
     lines("Requests that the admin port refused", "cps",
         (rate("admin_requests_refused_total", "reason, instance"), "{{reason}}, {{instance}}")),
     lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),
@@ -281,8 +301,8 @@ LARGE_MESSAGES = Section("Large messages", (
 ))  # fmt: skip
 
 SECTIONS = (
-    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, REGISTRIES, INTERCEPTORS, LARGE_MESSAGES, BROKERS, LIMIT_PANELS, SECURITY,
-    AUDIT, CONFIGURATION,
+    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, DEAD_LETTERS, REGISTRIES, INTERCEPTORS, LARGE_MESSAGES, BROKERS,
+    LIMIT_PANELS, SECURITY, AUDIT, CONFIGURATION,
 )  # fmt: skip
 
 

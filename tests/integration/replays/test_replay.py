@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from harness.processes import spawn
 from harness.sidecar import COMMAND
-from integration.dead_letters.written import Sent, dead_letters, rejected, write_letters
 from integration.front import Front
+from integration.replays.written import Sent, dead_letters, rejected, write_letters
 from integration.scenarios.target import SILENT
 
 from kafka_sidecar.dead_letters.letter import REPLAYED
