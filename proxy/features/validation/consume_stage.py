@@ -21,6 +21,7 @@ from kafka_sidecar.policies.plans import Plan, PolicyFailedError, Rejection, Res
 from kafka_sidecar.proxy.exchanges.fetch import Sees
 from kafka_sidecar.proxy.exchanges.fetched_records import Key, Report, WaitRequired
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedStage, FetchServices, Looks, SharedStage, Show
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES
 from kafka_sidecar.proxy.features.validation.rejections import Origin, Sender, sender_of
 from kafka_sidecar.proxy.features.validation.rules import Consumed, MisconfiguredError, Rules
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
@@ -146,6 +147,11 @@ class PolicyLook:
         if (plan := self._plan()) is None:
             return 0  # a thread is where a wait is
         return 0 if plan.pace.needs_thread else plan.records_at_once
+
+    @property
+    def bytes_at_once(self) -> int:
+        plan = self._plan()
+        return min(MAX_INLINE_BYTES, plan.bytes_at_once) if plan is not None else 0
 
     @property
     def records_per_turn(self) -> int:
