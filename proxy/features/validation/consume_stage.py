@@ -112,7 +112,7 @@ class PolicyLooks(Looks):
 class PolicyLook:
     """The policies of one partition's consumers."""
 
-    __slots__ = ("_api", "_index", "_limit", "_sender", "_terms", "_topic", "_topic_id")
+    __slots__ = ("_api", "_found", "_index", "_limit", "_sender", "_terms", "_topic", "_topic_id")
 
     def __init__(self, terms: ConsumeTerms, limit: int, sender: Sender, api: str, topic: str, index: int) -> None:
         self._terms = terms
@@ -122,13 +122,13 @@ class PolicyLook:
         self._topic = topic
         self._topic_id = terms.id_of(topic)
         self._index = index
+        self._found: Consumed | None = None
 
     @property
     def is_needed(self) -> bool:
         """Whether a policy holds for the topic, as far as that is known."""
-        terms = self._terms
         try:
-            return not terms.are_configs_known() or terms.rules.consumed(self._topic, self._topic_id) is not None
+            return not self._terms.are_configs_known() or self._find() is not None
         except MisconfiguredError:
             return True
 
@@ -166,7 +166,7 @@ class PolicyLook:
             self._withhold(None)
             return None
         try:
-            consumed = terms.rules.consumed(self._topic, self._topic_id)
+            consumed = self._find()
         except MisconfiguredError as error:
             if not error.enforces:
                 return records
@@ -201,9 +201,18 @@ class PolicyLook:
     def _consumed(self) -> Consumed | None:
         """What holds, as far as it is known."""
         try:
-            return self._terms.rules.consumed(self._topic, self._topic_id)
+            return self._find()
         except MisconfiguredError:
             return None
+
+    def _find(self) -> Consumed | None:
+        """What holds for the topic, the same for all of the partition. Raises MisconfiguredError."""
+        if self._found is not None:
+            return self._found
+        found = self._terms.rules.consumed(self._topic, self._topic_id)
+        if self._terms.are_configs_known():  # otherwise another policy may be set on the topic
+            self._found = found
+        return found
 
     def _plan(self) -> Plan | None:
         consumed = self._consumed()
