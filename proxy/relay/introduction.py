@@ -17,15 +17,16 @@ MAX_SOFTWARE_CHARS = 512  # of what is kept with each connection
 
 
 class Identity:
-    """Who a client is, as far as it has said so. `tap_state` is None again after a change, `memo` empty."""
+    """Who a client is, as far as it has said so. `tap_state` and `limited` are None again after a change."""
 
-    __slots__ = ("_client_id", "_principal", "login", "memo", "opened", "tap_state")
+    __slots__ = ("_client_id", "_principal", "limited", "login", "memo", "opened", "tap_state")
 
     def __init__(self) -> None:
         self.memo = PrefixMemo()
         self._client_id: str | None = None
         self._principal: str | None = None
         self.tap_state: object | None = None
+        self.limited: object | None = None
         self.login: object | None = None
         self.opened: object | None = None
 
@@ -36,7 +37,7 @@ class Identity:
     @client_id.setter
     def client_id(self, client_id: str | None) -> None:
         if client_id != self._client_id:
-            self._client_id, self.tap_state = client_id, None
+            self._client_id, self.tap_state, self.limited = client_id, None, None
 
     @property
     def principal(self) -> str | None:
@@ -45,7 +46,7 @@ class Identity:
     @principal.setter
     def principal(self, principal: str | None) -> None:
         if principal != self._principal:
-            self._principal, self.tap_state = principal, None
+            self._principal, self.tap_state, self.limited = principal, None, None
             self.memo.clear()  # what a principal may do is remembered there
 
 

@@ -29,10 +29,12 @@ from harness.versions import NEWEST
 from hostile import schemas, signatures
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
+from hostile.guards import ON_GUARDS
 from hostile.honest import Waits
 from hostile.letters import LETTERS
 from hostile.letters import TOPIC as LETTER_TOPIC
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
+from hostile.rates import RATES
 from hostile.schemas import SCHEMAS
 from hostile.segments import SEGMENTS
 from hostile.sessions import SESSIONS
@@ -215,7 +217,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *SIGNATURES):
+            for attack in (
+                *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES,
+                *SIGNATURES,
+            ):  # fmt: skip
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

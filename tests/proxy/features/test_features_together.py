@@ -188,11 +188,20 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     features = started(
         ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json", "consume": "hide"}],
         authorization={"default": "deny"}, topic_configs={"topic": "other"},
+        rate_limits=[{"name": "shop", "produce_bytes": 1, "action": "reject"}],
         topic_guards=[{"partitions": {"max": 50}, "delete": "deny", "other_configs": "deny"}],
     )  # fmt: skip
     found = composed(features)
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
-        "PRODUCE": ["CheckProduce", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
+        "PRODUCE": [
+            "CheckProduce",
+            "RejectStage",
+            "SegmentStage",
+            "Validator",
+            "SendStage",
+            "ObjectStage",
+            "SplitStage",
+        ],
         "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
         "SHARE_FETCH": [
             "CheckShared",

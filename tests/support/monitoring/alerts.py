@@ -104,6 +104,10 @@ ALERTS = (
         grown("topic_guard_violations_total", "10m", "api_key, rule", 'mode="enforce"'),
         f"{WHO} refuses clients topics ({{{{ $labels.api_key }}}}, {{{{ $labels.rule }}}}): its log lines "
         "`topic guard` say which"),
+    Alert("ThrottlesClients", "warning", rising("rate_limit_throttled_seconds_total", "limit", above="0.5"),
+        f"{WHO} makes clients wait most of the time: rate limit {{{{ $labels.limit }}}}", "30m"),
+    Alert("RateLimitRejects", "warning", rising("rate_limit_rejected_batches_total", "limit"),
+        f"{WHO} rejects batches over the rate limit {{{{ $labels.limit }}}}", "10m"),
     Alert("AuditIncomplete", "warning",
         f"{grown('audit_events_discarded_total', '1h')} or {grown('audit_uncounted_total', '1h')}",
         f"What {WHO} has counted is partly lost: the audit of the last hour is unknown"),
