@@ -239,6 +239,14 @@ bench-json: install ## the cost of checking that a value is JSON, compared with 
 bench-schemas: install ## CPU per record of schemas, by depth and language, compared with decompression and other readers
 	$(BIN)/python bench/schemas.py
 
+.PHONY: bench-consume
+bench-consume: install ## CPU per record of policies for consumers, on topics that ask for them and on others
+	$(BIN)/python bench/consume.py
+
+.PHONY: bench-signatures
+bench-signatures: install ## CPU per record of the policy jws, by algorithm
+	$(BIN)/python bench/signatures.py
+
 .PHONY: bench-connections
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py
