@@ -109,11 +109,7 @@ definitions: install ## Kafka's own message definitions by Maven, the test suite
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
-<<<<<<< HEAD
-UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser $(SLOW)"
-=======
-UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not site $(SLOW)"
->>>>>>> docsite
+UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser and not site $(SLOW)"
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
 # With these folders of tests/proxy in the first half, both halves take as long.
