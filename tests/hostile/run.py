@@ -96,6 +96,9 @@ class Row:
             yield f"{alone:.0f}{ALONE_TO}{self.waits.worst(kind, sidecar.began, sidecar.ended):.0f}"
 
 
+ALL = (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES)
+
+
 def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
     """Start a sidecar, let the honest clients run alone for a while, then attack it."""
     config, log = folder / "sidecar.yaml", folder / "sidecar.log"
@@ -214,18 +217,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (
-                *ATTACKS,
-                *LOGINS,
-                *APIS,
-                *SEGMENTS,
-                *SESSIONS,
-                *UNKNOWN,
-                *SCHEMAS,
-                *LETTERS,
-                *ON_GUARDS,
-                *RATES,
-            ):
+            for attack in ALL:
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)
