@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.refused import Letters
@@ -146,3 +146,11 @@ class Feature:
     def families(self) -> Iterable[Family]:
         """Its metrics."""
         return ()
+
+    def state(self) -> Mapping[str, Any]:
+        """What operators see of it beside its metrics: JSON values, and lists of rows. Never a payload."""
+        return {}
+
+    def topic_state(self, name: str) -> Mapping[str, Any]:
+        """The same of one topic."""
+        return {}

@@ -89,8 +89,11 @@ LATENCY = Section("Latency and load", (
                "{{le}}"),), kind="heatmap"),
     lines("Time that rewriting adds", "s",
         (f"{rate('buffered_response_seconds_total', 'api_key')} / {rate('buffered_responses_total', 'api_key')}",
-         "{{api_key}}"),
-        about="Responses that name brokers are buffered whole; all others are forwarded as they arrive."),
+         "{{api_key}}, response"),
+        (f"{rate('buffered_request_seconds_total', 'api_key')} / {rate('buffered_requests_total', 'api_key')}",
+         "{{api_key}}, request"),
+        about="Responses that name brokers, and what policies, interceptors and rules look into, are buffered whole; "
+              "all else is forwarded as it arrives."),
     lines("Delay of the event loop, p99", "s",
         (quantile(0.99, "event_loop_delay_seconds", "instance"), "{{instance}}"),
         about="One thread serves all connections of a sidecar: this delay is every connection's."),
