@@ -109,11 +109,7 @@ definitions: install ## Kafka's own message definitions by Maven, the test suite
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
-<<<<<<< HEAD
-UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser $(SLOW)"
-=======
-UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not site $(SLOW)"
->>>>>>> docsite
+UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser and not site $(SLOW)"
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
 # With these folders of tests/proxy in the first half, both halves take as long.
@@ -238,6 +234,14 @@ bench-json: install ## the cost of checking that a value is JSON, compared with 
 .PHONY: bench-schemas
 bench-schemas: install ## CPU per record of schemas, by depth and language, compared with decompression and other readers
 	$(BIN)/python bench/schemas.py
+
+.PHONY: bench-consume
+bench-consume: install ## CPU per record of policies for consumers, on topics that ask for them and on others
+	$(BIN)/python bench/consume.py
+
+.PHONY: bench-signatures
+bench-signatures: install ## CPU per record of the policy jws, by algorithm
+	$(BIN)/python bench/signatures.py
 
 .PHONY: bench-connections
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones

@@ -23,6 +23,7 @@ from kafka_sidecar.proxy.features.schema_registries.registries import families_o
 from kafka_sidecar.proxy.features.topic_configs.changes import Changes
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_guards.topic_guards import families_of_guards
+from kafka_sidecar.proxy.features.validation.consume_stats import ConsumeStats
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.watchdog import Watchdog
@@ -53,6 +54,7 @@ def all_metrics(*own: Metric) -> Metrics:
     calls.add(100, next(number))
     metrics.features += [
         _validation(number).families,
+        _consumers(count(601)).families,
         lambda: [durations_of({"json": calls})],
         watchdog.families,
         _interception(number, own).families,
@@ -122,6 +124,13 @@ def _validation(number: count[int]) -> ValidationStats:
     stats.failures["json", "shadow"] = next(number)
     stats.batches["contents"] = next(number)
     stats.records, stats.omitted_errors = next(number), next(number)
+    return stats
+
+
+def _consumers(number: count[int]) -> ConsumeStats:
+    stats = ConsumeStats(ValidationStats(lambda: NOW))
+    stats.rejections["orders", "json", "hide", "not_json"] = next(number)
+    stats.batches["Fetch", "withheld"] = next(number)
     return stats
 
 
