@@ -38,7 +38,7 @@ def reconciled(file: Path, brokers: str) -> str:
         str(COMMAND), "pipeline", "reconcile", "--config", str(file), "--bootstrap-servers", brokers, "--dead-letters",
         "orders.dlq", "--path", str(file.parent / "tables"),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     (line,) = re.findall(r"^orders: .*$", done.stdout, re.MULTILINE)
     return str(line)
