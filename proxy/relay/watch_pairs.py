@@ -1,5 +1,5 @@
-"""Two taps of the same requests, each of which is shown all of them as if it were the only one; and watches that are
-told how long a response is."""
+"""Two taps of the same requests, each of which is shown all of them as if it were the only one; and watches that get to
+know how long a response is."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TapPair(Tap):
 
 
 class SizedWatch(Watch):
-    """A watch that is told how long a response is before the client gets any of it."""
+    """A watch that gets to know how long a response is before the client gets any of it."""
 
     __slots__ = ()
 
