@@ -109,7 +109,7 @@ definitions: install ## Kafka's own message definitions by Maven, the test suite
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
-UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser $(SLOW)"
+UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser and not site $(SLOW)"
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
 # With these folders of tests/proxy in the first half, both halves take as long.
@@ -239,6 +239,14 @@ bench-json: install ## the cost of checking that a value is JSON, compared with 
 bench-schemas: install ## CPU per record of schemas, by depth and language, compared with decompression and other readers
 	$(BIN)/python bench/schemas.py
 
+.PHONY: bench-consume
+bench-consume: install ## CPU per record of policies for consumers, on topics that ask for them and on others
+	$(BIN)/python bench/consume.py
+
+.PHONY: bench-signatures
+bench-signatures: install ## CPU per record of the policy jws, by algorithm
+	$(BIN)/python bench/signatures.py
+
 .PHONY: bench-connections
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py
@@ -310,6 +318,24 @@ dashboards-picture: dashboards-check ## docs/images/dashboard.png, from what das
 	$(BIN)/uv pip install --quiet --target build/matplotlib matplotlib==3.11.2
 	cd tests && PYTHONPATH=../build/matplotlib ../$(BIN)/python -m monitoring.picture
 
+.venv/.docs: .venv/.installed requirements-docs.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-docs.lock
+	@touch $@
+
+# Compiled modules have no signatures. A warning, such as a link that leads nowhere, ends the build.
+.PHONY: docs docs-check
+docs: .venv/.docs ## the documentation as a site with search, into build/site/html; KAFKA_SIDECAR_URL gives links to sources
+	KAFKA_SIDECAR_PURE=1 $(BIN)/sphinx-build --quiet --jobs auto --fail-on-warning --keep-going \
+	    -c docs/site -d build/site/doctrees -b html . build/site/html
+	@echo "build/site/html/index.html"
+
+docs-check: docs ## the site: links and anchors, no foreign host, the search, each page of the navigation
+	$(BIN)/pytest --quiet -m site tests/site
+
+.PHONY: demo-recording
+demo-recording: .venv/.docs ## docs/images/demo.svg, the terminal of `make demo`, from a run of it
+	$(BIN)/python docs/site/recording.py docs/images/demo.svg $(BIN)/python examples/demo.py
+
 IMAGE ?= kafka-sidecar:$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/kafka_sidecar/__init__.py)
 SOURCE ?=
 # A docker without its daemon is none.
@@ -328,6 +354,13 @@ image-test: install ## the steps of the Dockerfile in a clean root, and its side
 wheel: ## a wheel for this platform, into dist
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
+.PHONY: versions release-check
+versions: install ## the version of src/kafka_sidecar/__init__.py, into chart, compose.yaml, pages and tests
+	cd tests && ../$(BIN)/python -m artefacts.release --write
+
+release-check: install ## versions and changelog agree, the tree is clean; wheel and sdist built into build/release, and tried
+	cd tests && ../$(BIN)/python -m artefacts.release
+
 .PHONY: bench-reconcile
 bench-reconcile: spark-install ## CPU of reconcile on a Spark cluster of two workers, by events, cores and form
 	$(BIN)/python bench/reconcile.py
@@ -342,6 +375,8 @@ lock: install ## resolve the dependencies again, into requirements*.lock
 	    --extra cel --extra jwt --extra object-store --extra otel --extra pkcs12 --extra schemas --constraint requirements.lock -o requirements-run.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 	    --group image --constraint requirements.lock -o requirements-image.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+	    --group docs --constraint requirements.lock -o requirements-docs.lock
 
 .PHONY: clean
 clean: ## remove what was built and fetched

@@ -67,6 +67,7 @@ FEATURES = (
     ),
     # What a client may not write does not count; what policies reject has come in, and does.
     Row("rate_limits", "rate_limits", lambda start, now: bool(now.rate_limits), checks=False),
+    # After the rules: who may not create a topic learns nothing of guards. Before topic configs, which set the rest.
     Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kafka_sidecar.plugins.patterns import covers
-from kafka_sidecar.policies.builtin.patterns import compile_pattern
+from kafka_sidecar.plugins.regular_expressions import compile_pattern
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake
 from kafka_sidecar.proxy.config.topic_guards import TopicGuard

@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 from functools import lru_cache
 
 from kafka_sidecar.plugins.patterns import first_matcher, matcher
-from kafka_sidecar.policies.builtin.patterns import compile_pattern
+from kafka_sidecar.plugins.regular_expressions import compile_pattern
 from kafka_sidecar.proxy.config.topic_guards import GuardedConfig, TopicGuard
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 
