@@ -32,11 +32,12 @@ PRODUCER = """
 import sys, time
 from confluent_kafka import Producer
 producer = Producer({"bootstrap.servers": sys.argv[1], "client.id": "bench", "linger.ms": 5, "log_level": 0})
+VALUE = b'{"number": 1, "note": "' + b"." * 76 + b'"}'
 rate, began, sent = int(sys.argv[2]), time.monotonic(), 0
 while True:
     due = int((time.monotonic() - began) * rate)
     for _ in range(due - sent):
-        producer.produce("bench", bytes(100))
+        producer.produce("bench", VALUE)
     sent = due
     producer.poll(0.002)
 """
@@ -96,13 +97,17 @@ def main() -> int:
     parser.add_argument("--readers", type=int, default=10, help="open pages; default: %(default)s")
     parser.add_argument("--seconds", type=float, default=8.0, help="length of one run; default: %(default)s")
     parser.add_argument("--reps", type=int, default=7, help="repetitions; default: %(default)s")
+    parser.add_argument("--checked", action="store_true", help="with the policy json on the topic")
     options = parser.parse_args()
     runs: dict[str, list[float]] = {"none": [], "open": []}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         cluster = stack.enter_context(running(str(ROOT / "examples" / "mock_cluster.py")))
         assert cluster.stdout is not None
         brokers = cluster.stdout.readline().strip()
-        sidecar = stack.enter_context(Sidecar.start(brokers, Path(folder) / "sidecar.log"))
+        config = Path(folder) / "sidecar.yaml"
+        config.write_text("topics: [{name: bench, policy: json}]\n" if options.checked else "log: {level: info}\n")
+        flags = ["--config", str(config)]
+        sidecar = stack.enter_context(Sidecar.start(brokers, Path(folder) / "sidecar.log", flags))
         stack.enter_context(running("-c", PRODUCER, sidecar.bootstrap, str(options.rate)))
         pid = sidecar.program.popen.pid
         time.sleep(WARM_UP_S)
