@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
@@ -162,9 +162,12 @@ class Live:
 
     def _show(self, snapshot: Mapping[str, Any]) -> None:
         self._encoded, self._has_rates = {}, snapshot["interval_s"] is not None
+        members = {part: _members({part: snapshot[part]}) for part in PARTS if part in snapshot}
+        others = _members({key: value for key, value in snapshot.items() if key not in PARTS})
         for reader, wanted in list(self._readers.items()):
             if wanted not in self._encoded:
-                self._encoded[wanted] = _encoded(snapshot, wanted)
+                parts = [members[part] for part in PARTS if part in wanted and part in members]
+                self._encoded[wanted] = b"{" + b", ".join([others, *parts]) + b"}"
             reader.show(self._encoded[wanted], self._has_rates)
 
 
@@ -174,6 +177,6 @@ def parts_of(query: str) -> frozenset[str]:
     return frozenset(PARTS).intersection(named)
 
 
-def _encoded(snapshot: Mapping[str, Any], wanted: Iterable[str]) -> bytes:
-    left = {part for part in PARTS if part not in wanted}
-    return json.dumps({key: value for key, value in snapshot.items() if key not in left}).encode()
+def _members(value: Mapping[str, Any]) -> bytes:
+    """An object as JSON, without its braces: each part is encoded once for all who want it."""
+    return json.dumps(value).encode()[1:-1]

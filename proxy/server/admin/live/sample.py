@@ -9,6 +9,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from heapq import nlargest, nsmallest
 from itertools import chain, islice
 from typing import Any
@@ -150,12 +151,15 @@ def _value(value: float | Durations) -> Any:
     return {"counts": [[bits, count] for bits, count in enumerate(value.counts) if count], "total_s": value.total_s}
 
 
+@cache
+def _build() -> Mapping[str, str]:
+    return {"version": __version__, "python": platform.python_version(), "build": compiled.in_use()}
+
+
 def _process() -> dict[str, Any]:
     return {
         "pid": os.getpid(),
-        "version": __version__,
-        "python": platform.python_version(),
-        "build": compiled.in_use(),
+        **_build(),
         "cpu_s": time.process_time(),
         "memory_bytes": _memory(),
     }

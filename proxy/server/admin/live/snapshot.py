@@ -56,12 +56,13 @@ class Histories:
             while len(last) > 1 and sample["at"] - last[0]["at"] > WINDOW_S:
                 last.popleft()
             interval_s = sample["at"] - last[-1]["at"] if last else interval_s
-            own = dict(_series(sample, last))
+            values = dict(_values(sample))
+            own = dict(_series(sample["at"], values, last))
             for key, one in own.items():
                 _add(series[key], one)
             about |= {(group, one["name"]): one for group, all_of in sample["metrics"].items() for one in all_of}
             workers.append(_worker(number, sample, last, own))
-            last.append({"at": sample["at"], "process": sample["process"], "metrics": sample["metrics"]})
+            last.append({"at": sample["at"], "process": sample["process"], "values": values})
         numbered = {number: sample for number, sample in samples.items() if "sidecar" in sample}
         return {
             "timestamp": timestamp(time.time()),
@@ -162,12 +163,12 @@ def _joined(of: Mapping[int, Sequence[Any]]) -> Iterator[Any]:
                 yield row
 
 
-def _series(sample: Sample, last: Sequence[Sample]) -> Iterator[tuple[Key, Series]]:
+def _series(at: float, values: Mapping[tuple[Key, str], Any], last: Sequence[Sample]) -> Iterator[tuple[Key, Series]]:
     """Those of one process. Nothing that counts goes down, so what has is another process' count."""
-    before = dict(_values(last[-1])) if last else {}
-    first = dict(_values(last[0])) if last else {}
-    elapsed_s = max(sample["at"] - last[-1]["at"], 1e-3) if last else None
-    for (key, kind), value in _values(sample):
+    before = last[-1]["values"] if last else {}
+    first = last[0]["values"] if last else {}
+    elapsed_s = max(at - last[-1]["at"], 1e-3) if last else None
+    for (key, kind), value in values.items():
         if kind == "histogram":
             yield key, _histogram(value, before.get((key, kind)), first.get((key, kind)), elapsed_s)
         else:

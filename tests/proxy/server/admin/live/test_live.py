@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from support.admin import ask, get, get_json, pages, protocols
 from support.dialogue import request
 from support.fake_broker import FakeBroker
 from support.in_process import Client, config, connected, port_of, until
+from support.pages import ROOT
 from support.rejecting import SECRET, guarded, rejected
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -312,3 +315,14 @@ def test_the_page_asks_no_other_host() -> None:
         )
         assert "http://" not in text, path
         assert "https://" not in text, path
+
+
+def test_the_library_for_charts_is_what_make_vendor_page_has_fetched() -> None:
+    folder = Path(live_module.__file__).parent / "page"
+    lines = (folder / "uPlot.sha256").read_text().splitlines()
+    sums = {name: digest for digest, name in (line.split() for line in lines)}
+    assert set(sums) == {"uPlot.iife.min.js", "uPlot.min.css", "uPlot.LICENSE"}
+    assert {name: sha256((folder / name).read_bytes()).hexdigest() for name in sums} == sums
+    (version,) = re.findall(r"^UPLOT := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert f"(v{version})" in (folder / "uPlot.iife.min.js").read_text()[:100]
+    assert "MIT License" in (folder / "uPlot.LICENSE").read_text()
