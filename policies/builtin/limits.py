@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Records
 
 SIZE = "Topic %s requires the %s to have at most %d bytes"
-COUNT = "Topic %s requires %s to have at most %d %s"
+AT_MOST = "%s to have at most %d %s"
+COUNT = f"Topic %s requires {AT_MOST}"
 
 
 class LimitsSettings(Settings):

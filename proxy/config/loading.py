@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_valid
 from kafka_sidecar.proxy.config.audit import Audit
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain, find_dead_entries
+from kafka_sidecar.proxy.config.producers import ProducerHabits
 from kafka_sidecar.proxy.config.registries import RegistryName, SchemaRegistry
 from kafka_sidecar.proxy.config.sasl import BrokerSasl, ClientSasl, PrincipalLogin
 from kafka_sidecar.proxy.config.sections import (
@@ -124,6 +125,8 @@ class Config(Section):
     """Policies, by the names that topics use."""
     topics: list[Topic] = Field(default_factory=list)
     """The validation of topics."""
+    producers: list[ProducerHabits] = Field(default_factory=list)
+    """How producers of topics must send."""
     validation: Validation = Field(default_factory=Validation)
     topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
     interceptors: Interceptors = Field(default_factory=list)
@@ -263,6 +266,7 @@ class Config(Section):
 # What names code: its mistakes are found even if other sections are invalid.
 PLUG_IN_SECTIONS = (
     "schema_registries", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit",
+    "producers",
 )  # fmt: skip
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 

@@ -23,11 +23,13 @@ EXAMPLES = {
     "policies": "{orders-json: {type: json}}",
     "schema_registries": "{main: {urls: http://registry:8081}}",
     "interceptors": "[{type: latency}]",
+    "producers": '[{topics: ["orders-*"], acks: all}]',
 }
 ENTRIES = {
     "topics": "{name: orders}",
     "policies": "{type: json}",
     "interceptors": "{type: latency}",
+    "producers": '{topics: ["orders-*"], acks: all}',
     "schema_registries": "{urls: http://registry:8081}",
 }
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
@@ -67,6 +67,25 @@ class Decided:
 
 def _accept(text: str) -> None:
     """No policy is known that could be wrong."""
+
+
+class Rejections(Protocol):
+    """What a feature has rejected last, as the admin port shows it (design D12)."""
+
+    kept: str  # what is stored, in plural
+
+    @property
+    def prefix(self) -> str:
+        """Of its ids, before the dash."""
+        ...
+
+    def newest(self, number: int) -> Iterable[dict[str, Any]]:
+        """The last ones in short, newest first."""
+        ...
+
+    def explain(self, rejection_id: str) -> dict[str, Any] | None:
+        """All that is known of one; None: it is not one of the last."""
+        ...
 
 
 @dataclass(slots=True)
@@ -131,3 +150,7 @@ class Feature:
     def families(self) -> Iterable[Family]:
         """Its metrics."""
         return ()
+
+    def rejections(self) -> Rejections | None:
+        """What it has rejected, if it rejects anything."""
+        return None

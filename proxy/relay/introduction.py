@@ -19,11 +19,12 @@ MAX_SOFTWARE_CHARS = 512  # of what is kept with each connection
 class Identity:
     """Who a client is, as far as it has said so. `tap_state` is None again after a change, `memo` empty."""
 
-    __slots__ = ("_client_id", "_principal", "login", "memo", "opened", "tap_state")
+    __slots__ = ("_client_id", "_client_software", "_principal", "login", "memo", "opened", "tap_state")
 
     def __init__(self) -> None:
         self.memo = PrefixMemo()
         self._client_id: str | None = None
+        self._client_software: str | None = None
         self._principal: str | None = None
         self.tap_state: object | None = None
         self.login: object | None = None
@@ -37,6 +38,16 @@ class Identity:
     def client_id(self, client_id: str | None) -> None:
         if client_id != self._client_id:
             self._client_id, self.tap_state = client_id, None
+
+    @property
+    def client_software(self) -> str | None:
+        return self._client_software
+
+    @client_software.setter
+    def client_software(self, software: str | None) -> None:
+        if software != self._client_software:
+            self._client_software = software
+            self.memo.clear()  # what a client of this software may do is remembered there
 
     @property
     def principal(self) -> str | None:

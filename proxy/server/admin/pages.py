@@ -28,6 +28,7 @@ from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 Query = Mapping[str, str]
 MAX_CONNECTIONS_LISTED = 200  # each takes some 10 us of the event loop
+PRODUCER_FILTERS = ("topic", "client_id", "principal")
 FILTERS = ("client", "client_id", "listener")  # the client's address with or without its port
 MAX_TOPICS_LISTED = 500  # topics; each takes some 20 us of the event loop
 
@@ -52,6 +53,7 @@ class Admin:
             "PUT /log-level": self._set_log_level,
             "/topics": lambda query: json_page(200, list_topics(server)),
             "/connections": lambda query: json_page(200, list_connections(server, query)),
+            "/producers": lambda query: json_page(200, list_producers(server, query)),
         }
         # What a path names after its last slash.
         self._items: dict[str, Callable[[str], Page]] = {
@@ -167,6 +169,7 @@ def describe_topic(server: Server, name: str) -> dict[str, Any]:
         "topic_id": urlsafe_b64encode(topic_id).rstrip(b"=").decode() if topic_id != NO_ID else None,
         "validation": _validation(server, name, topic_id),
         "interceptors": _interceptors(server, name),
+        "producers": _producers(server, name),
     }
 
 
@@ -198,6 +201,24 @@ def _interceptors(server: Server, name: str) -> list[dict[str, Any]]:
     from kafka_sidecar.proxy.features.interception.from_config import describe_interceptors
 
     return describe_interceptors(interception.catalog, name)
+
+
+def _producers(server: Server, name: str) -> list[dict[str, Any]]:
+    """What is required of the topic's producers, in the order in which their principals are looked for."""
+    habits = server.features.producer_habits
+    if habits is None:
+        return []
+    from kafka_sidecar.proxy.features.producer_habits.from_config import describe
+
+    return [describe(entry) for entry in habits.entries.of_topic(name)]
+
+
+def list_producers(server: Server, query: Query) -> dict[str, Any]:
+    """The clients that have sent last to the topics of `producers:`, and how; of a topic or client id of the query."""
+    habits = server.features.producer_habits
+    if habits is None:
+        return {"known": 0, "forgotten": 0, "producers": []}
+    return habits.list_producers({name: query[name] for name in PRODUCER_FILTERS if name in query})
 
 
 def _in_short(topic: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,9 @@ def list_rejections(server: Server) -> dict[str, Any]:
     recent, denials = _recent(server), server.features.denials
     batches = recent.newest(MAX_LISTED) if recent is not None else ()
     denied = denials.newest(MAX_LISTED) if denials is not None else ()
-    found = merge(map(_summary, batches), map(_summary_of_denial, denied), key=itemgetter("timestamp"), reverse=True)
+    others = (one.newest(MAX_LISTED) for one in server.features.rejections)
+    newest = (map(_summary, batches), map(_summary_of_denial, denied), *others)
+    found = merge(*newest, key=itemgetter("timestamp"), reverse=True)
     return {"rejections": list(islice(found, MAX_LISTED))}
 
 
@@ -55,6 +57,9 @@ def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | Non
     denials = server.features.denials
     if denials is not None and (denial := denials.find(rejection_id)) is not None:
         return _explain_denial(denial)
+    others = (one.explain(rejection_id) for one in server.features.rejections)
+    if (found := next(filter(None, others), None)) is not None:
+        return found
     recent = _recent(server)
     batch = recent.find(rejection_id) if recent is not None else None
     if batch is None:
@@ -77,11 +82,11 @@ def why_unknown(server: Server, rejection_id: str) -> str:
     from kafka_sidecar.proxy.features.validation.rejections import MAX_RECENT
 
     recent, denials = _recent(server), server.features.denials
-    prefixes = [f"{one.prefix}-" for one in (recent, denials) if one is not None]
+    prefixes = [f"{one.prefix}-" for one in (recent, denials, *server.features.rejections) if one is not None]
     if not prefixes:
         return "this sidecar validates nothing and denies nothing"
     if rejection_id.startswith(tuple(prefixes)):
-        return f"only the last {MAX_RECENT} rejected batches, and as many denials, are stored, and this one is older"
+        return f"only the last {MAX_RECENT} rejections of each kind are stored, and this one is older"
     own = " or ".join(prefixes)
     return f"it is not from this process, whose ids begin with {own}: another sidecar's, or before a restart"
 
