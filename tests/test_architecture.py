@@ -73,6 +73,7 @@ FRONT_DOORS = {
         "patterns",
         "pace",
         "registry",
+        "regular_expressions",
         "settings",
         "spelling",
         "units",

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafka_sidecar.plugins.regular_expressions import Matches, Pattern, compile_pattern
 from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
-from kafka_sidecar.policies.builtin.patterns import Matches, Pattern, compile_pattern
 from kafka_sidecar.policies.contract import MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafka_sidecar.plugins.regular_expressions import Pattern, compile_pattern
 from kafka_sidecar.plugins.settings import Settings, read_settings
-from kafka_sidecar.policies.builtin.patterns import Pattern, compile_pattern
 from kafka_sidecar.policies.contract import ALL, MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,9 +11,8 @@ from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.codec.records.log_validator import InvalidBatch
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.patterns import matches
-from kafka_sidecar.plugins.settings import quote
-from kafka_sidecar.policies.builtin.limits import AT_MOST
-from kafka_sidecar.policies.builtin.patterns import compile_pattern
+from kafka_sidecar.plugins.regular_expressions import compile_pattern
+from kafka_sidecar.plugins.settings import at_most, quote
 from kafka_sidecar.proxy.config.producers import CODECS, ProducerHabits, version_of
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 from kafka_sidecar.proxy.relay.acks import ProduceHead
@@ -23,6 +23,10 @@ BEFORE_RECORDS = 12  # bytes of a batch that its length does not count
 MAX_CLIENTS = 200  # whose requests' faults are remembered, of one entry
 MAX_TOPICS = 10_000  # whose entries are remembered
 MAX_SHOWN = 3  # habits in a message to a client, as many record errors as Kafka shows
+
+
+# Libraries around librdkafka have names of their own, and say which librdkafka is in them: "2.8.0-rdkafka-2.8.0".
+LIBRDKAFKA, _INSIDE = "librdkafka", re.compile(r"-rdkafka-(.+)")
 
 
 class Habit(StrEnum):
@@ -68,8 +72,8 @@ class Entry:
     """One entry of `producers:`, for use."""
 
     __slots__ = (
-        "_codecs", "_compress_from", "_idempotent", "_known", "_matches", "_max_bytes", "_max_records", "_software", "_transactional",
-        "asks_for_mean", "is_off", "number", "settings",
+        "_codecs", "_compress_from", "_idempotent", "_known", "_matches", "_max_bytes", "_max_records", "_software",
+        "_transactional", "asks_for_mean", "is_off", "number", "settings",
     )  # fmt: skip
 
     def __init__(self, number: int, settings: ProducerHabits) -> None:
@@ -129,6 +133,8 @@ class Entry:
     def _find_in_software(self, software: str | None) -> Fault | None:
         settings = self.settings
         name, _, version = (software or "").strip().partition(" ")
+        if name not in self._software and LIBRDKAFKA in self._software and (inside := _INSIDE.search(version)):
+            name, version = LIBRDKAFKA, inside[1]
         known = version_of(version)
         wanted = ", ".join(f"{one} {text}" for one, text in settings.software.items())
         if name and name not in self._software and self._software:
@@ -171,10 +177,10 @@ class Entry:
                 )
             )  # fmt: skip
         if self._max_bytes is not None and (size := header.length + BEFORE_RECORDS) > self._max_bytes:
-            wanted = AT_MOST % ("batches", self._max_bytes, "bytes")
+            wanted = at_most("batches", self._max_bytes, "bytes")
             faults.append(Fault(Habit.MAX_BATCH_BYTES, wanted, str(size), "lower batch.size"))
         if self._max_records is not None and header.count > self._max_records:
-            wanted = AT_MOST % ("batches", self._max_records, "records")
+            wanted = at_most("batches", self._max_records, "records")
             faults.append(Fault(Habit.MAX_RECORDS, wanted, str(header.count), "lower batch.size or linger.ms"))
         return faults
 

@@ -99,16 +99,16 @@ class HabitStats:
         kind = (mode, *map(str, key), found.habits)
         if (suppressed := self._lines.due(kind)) is not None:
             if enforced:
-                log.warning("producer rejected", extra=_log_keys(found, suppressed))
+                log.warning("producer rejected", extra=keys_of(found, suppressed))
             else:
-                log.warning("producer would be rejected", extra=_log_keys(found, suppressed))
+                log.warning("producer would be rejected", extra=keys_of(found, suppressed))
         return found.id
 
     def small_on_average(self, key: Key, faults: Sequence[Fault], entry: Entry, client: Client) -> None:
         """The batches of a minute were smaller than required, together."""
         found = self._store(key, -1, faults, "shadow", entry, client, None)
         if (suppressed := self._lines.due(("small", *map(str, key), found.habits))) is not None:
-            log.warning("producer sends small batches", extra=_log_keys(found, suppressed))
+            log.warning("producer sends small batches", extra=keys_of(found, suppressed))
 
     def _store(
         self, key: Key, partition: int, faults: Sequence[Fault], mode: str, entry: Entry, client: Client,
@@ -149,7 +149,7 @@ class HabitStats:
         return _explain(found) if found is not None else None
 
 
-def _log_keys(found: Violation, suppressed: int) -> dict[str, object]:
+def keys_of(found: Violation, suppressed: int) -> dict[str, object]:
     return {
         "rejection": found.id,
         "topic": found.key.topic,

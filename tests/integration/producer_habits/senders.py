@@ -1,4 +1,4 @@
-"""Producers of five client libraries with the same settings: what each tells of a batch of three records."""
+"""Producers of five client libraries with the same settings: what each shows of a batch of three records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _wave(sends: Sends) -> list[Sent]:
 
 
 def _alike(outcome: Outcome, sends: Sends) -> Result:
-    """What is told of all records of the batch."""
+    """What is shown of all records of the batch."""
     (first, *others) = outcome.of(_wave(sends))
     assert {one.error for one in others} == {first.error}
     return first
@@ -135,9 +135,9 @@ def aiokafka(bootstrap: str, topic: str, sends: Sends) -> Result:
             if sends.transactional:
                 await producer.begin_transaction()
             futures = [await producer.send(topic, value.encode(), b"k", 0) for value in sends.values]
-            for value, told in zip(sends.values, await asyncio.gather(*futures, return_exceptions=True), strict=True):
-                is_error = isinstance(told, BaseException)
-                outcome.results[value] = Result(type(told).__name__, str(told)) if is_error else STORED
+            for value, result in zip(sends.values, await asyncio.gather(*futures, return_exceptions=True), strict=True):
+                is_error = isinstance(result, BaseException)
+                outcome.results[value] = Result(type(result).__name__, str(result)) if is_error else STORED
             if sends.transactional:
                 ends_well = all(one == STORED for one in outcome.results.values())
                 await (producer.commit_transaction() if ends_well else producer.abort_transaction())

@@ -172,7 +172,7 @@ def composed(features: Any) -> dict[str, list[str]]:
     """By API, the stages that its requests are taken through, in their order; those of records within their stage."""
     found = {}
     for key, exchanges in features._exchanges.items():
-        stages = [*filter(None, [getattr(exchanges, "guard", None)]), *exchanges.stages]
+        stages = [*getattr(exchanges, "guards", filter(None, [getattr(exchanges, "guard", None)])), *exchanges.stages]
         found[ApiKey(key).name] = [
             type(one).__name__
             for stage in stages
@@ -188,10 +188,20 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     features = started(
         ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json"}],
         authorization={"default": "deny"}, topic_configs={"topic": "other"},
+        producers=[{"topics": ["orders"], "acks": "all"}],
     )  # fmt: skip
     found = composed(features)
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
-        "PRODUCE": ["CheckProduce", "SegmentStage", "Validator", "SendStage", "ObjectStage", "SplitStage"],
+        "PRODUCE": [
+            "CheckProduce",
+            "HeadStage",
+            "HabitsStage",
+            "SegmentStage",
+            "Validator",
+            "SendStage",
+            "ObjectStage",
+            "SplitStage",
+        ],
         "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "ConsumeStage"],
         "SHARE_FETCH": ["CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareStage", "LimitedResponses"],
         "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],

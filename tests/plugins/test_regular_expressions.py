@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.policies.builtin.patterns import compile_pattern
+from kafka_sidecar.plugins.regular_expressions import compile_pattern
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+", "(a|a)*", "(a|aa)+", "(.*)*"])
