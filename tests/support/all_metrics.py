@@ -14,6 +14,7 @@ from kafka_sidecar.proxy.features.auditing.access import AccessAudit
 from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
+from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
 from kafka_sidecar.proxy.features.schema_registries.registries import families_of
 from kafka_sidecar.proxy.features.topic_configs.changes import Changes
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
@@ -49,6 +50,7 @@ def all_metrics(*own: Metric) -> Metrics:
         _validation(number).families,
         lambda: [durations_of({"json": calls})],
         watchdog.families,
+        _producer_habits(count(601)).families,
         _interception(number, own).families,
         _large_messages(number).families,
         threads.families,
@@ -101,6 +103,14 @@ def _validation(number: count[int]) -> ValidationStats:
     stats.failures["json", "shadow"] = next(number)
     stats.batches["contents"] = next(number)
     stats.records, stats.omitted_errors = next(number), next(number)
+    return stats
+
+
+def _producer_habits(number: count[int]) -> HabitStats:
+    stats = HabitStats(lambda: NOW)
+    stats.violations["orders", "acks", "enforce"] = next(number)
+    stats.batches["zstd", "all"] = next(number)
+    stats.producers.forgotten = next(number)
     return stats
 
 

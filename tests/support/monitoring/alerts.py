@@ -84,6 +84,9 @@ ALERTS = (
     Alert("Denials", "warning", grown("denials_total", "10m", "api_key, operation, resource_type"),
         f"{WHO} denies clients to {{{{ $labels.operation }}}} a {{{{ $labels.resource_type }}}} "
         "({{ $labels.api_key }}): its log lines `denied` say who and which"),
+    Alert("ProducersRejected", "warning",
+        rising("producer_violations_total", "habit", 'mode="enforce"'),
+        f"{WHO} rejects producers that do not send as required: {{{{ $labels.habit }}}}", "10m"),
     Alert("AuditIncomplete", "warning",
         f"{grown('audit_events_discarded_total', '1h')} or {grown('audit_uncounted_total', '1h')}",
         f"What {WHO} has counted is partly lost: the audit of the last hour is unknown"),

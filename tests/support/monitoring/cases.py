@@ -100,6 +100,8 @@ CASES = (
     case("Denials", {"denials_total{api_key='Produce',operation='write',resource_type='topic'}": FIRST}, "29m", "32m",
         "orders-0 denies clients to write a topic (Produce): its log lines `denied` say who and which",
         api_key="Produce", operation="write", resource_type="topic"),
+    case("ProducersRejected", {"producer_violations_total{topic='orders',habit='acks',mode='enforce'}": RISES},
+        "9m", "15m", "orders-0 rejects producers that do not send as required: acks", habit="acks"),
     case("AuditIncomplete", {"audit_events_discarded_total{reason='buffer_full'}": LATE}, "29m", "35m",
         "What orders-0 has counted is partly lost: the audit of the last hour is unknown"),
     case("AuditIncomplete", {"audit_uncounted_total{api_key='Fetch',reason='unreadable'}": FIRST}, "29m", "35m",
