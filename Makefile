@@ -170,6 +170,10 @@ bench-validate: install ## CPU per record with a JSON policy, without, and throu
 bench-rules: install ## CPU per request with rules that allow it, compared with no rules
 	$(BIN)/python bench/rules.py
 
+.PHONY: bench-habits
+bench-habits: install ## CPU per request of producers' habits, compared with the policy limits and with none
+	$(BIN)/python bench/habits.py
+
 .PHONY: bench-intercept
 bench-intercept: install ## CPU per request with interceptors for its topic, for another one, and with none
 	$(BIN)/python bench/intercept.py

@@ -109,7 +109,7 @@ def _validation(number: count[int]) -> ValidationStats:
 def _producer_habits(number: count[int]) -> HabitStats:
     stats = HabitStats(lambda: NOW)
     stats.violations["orders", "acks", "enforce"] = next(number)
-    stats.batches["zstd", "all"] = next(number)
+    stats.batches[4][-1] = next(number)
     stats.producers.forgotten = next(number)
     return stats
 

@@ -22,8 +22,12 @@ MAX_CLIENTS = 1000  # combinations of a client and a topic
 MAX_LISTED = 500  # each takes some 10 us of the event loop
 MEAN_OVER_S = 60.0
 MIN_MEAN_BATCHES = 100  # of a client, in that time: fewer are no burden, and would wait too long to become larger ones
-ACKS = {-1: "all", 1: "1", 0: "0"}
-OTHER_ACKS = "invalid"  # brokers reject them
+ACKS = ("0", "1", "invalid", "all")  # by their index in lists; brokers reject what is invalid
+
+
+def index_of(acks: int) -> int:
+    """Where the acks of a request are counted."""
+    return acks if -1 <= acks <= 1 else 2
 
 
 class Key(NamedTuple):
@@ -44,8 +48,8 @@ class Producer:
     """What a client has sent to a topic since `since`."""
 
     __slots__ = (
-        "_minute", "acks", "at", "batches", "bytes", "codecs", "faults", "host", "idempotent", "key", "records",
-        "since", "transactional",
+        "_before", "acks", "at", "batches", "bytes", "codecs", "faults", "host", "idempotent", "key", "minute",
+        "records", "since", "transactional",
     )  # fmt: skip
 
     def __init__(self, key: Key, now: float) -> None:
@@ -53,17 +57,18 @@ class Producer:
         self.host: str | None = None  # its address, the last time
         self.since = self.at = now  # seconds since the epoch
         self.batches = self.bytes = self.records = self.idempotent = self.transactional = 0
-        self.acks: Counter[str] = Counter()  # batches
+        self.acks = [0] * len(ACKS)  # batches by `index_of` their acks
         self.codecs = [0] * len(CODECS)  # batches by codec
         self.faults: Counter[Habit] = Counter()  # batches
-        self._minute = (now, 0, 0, 0)  # when it has begun; batches, bytes and records before
+        self.minute = now  # when it has begun
+        self._before = (0, 0, 0)  # batches, bytes and records
 
-    def count(self, header: BatchHeader, acks: int) -> None:
-        """One batch."""
+    def count(self, header: BatchHeader, codec: int, acks: int) -> None:
+        """One batch. ``acks``: as `index_of` says."""
         self.batches += 1
         self.bytes += header.length + BEFORE_RECORDS
-        self.codecs[header.codec] += 1
-        self.acks[ACKS.get(acks, OTHER_ACKS)] += 1
+        self.codecs[codec] += 1
+        self.acks[acks] += 1
         if header.count > 0:  # what a header says
             self.records += header.count
         if header.producer_id != NO_PRODUCER:
@@ -73,10 +78,10 @@ class Producer:
 
     def faults_of_mean(self, entry: Entry, now: float) -> Sequence[Fault]:
         """What is wrong with the batches of a minute that has passed."""
-        began, batches, size, records = self._minute
+        began, (batches, size, records) = self.minute, self._before
         if now - began < MEAN_OVER_S:
             return ()
-        self._minute = now, self.batches, self.bytes, self.records
+        self.minute, self._before = now, (self.batches, self.bytes, self.records)
         sent = self.batches - batches
         # Of a client that pauses the minute is longer: its batches are fewer than they seem.
         if sent < MIN_MEAN_BATCHES * (now - began) / MEAN_OVER_S:
@@ -96,7 +101,7 @@ class Producer:
             "bytes": self.bytes,
             "mean_batch_bytes": round(self.bytes / batches),
             "mean_records": round(self.records / batches, 1),
-            "acks": dict(self.acks),
+            "acks": {acks: number for acks, number in zip(ACKS, self.acks, strict=True) if number},
             "compression": {codec: number for codec, number in zip(CODECS, self.codecs, strict=True) if number},
             "idempotent": round(self.idempotent / batches, 3),
             "transactional": round(self.transactional / batches, 3),

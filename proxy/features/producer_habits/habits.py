@@ -20,7 +20,6 @@ from kafka_sidecar.proxy.relay.acks import ProduceHead
 NO_PRODUCER = -1  # in place of a producer id
 ALL_REPLICAS = -1  # acks=all
 BEFORE_RECORDS = 12  # bytes of a batch that its length does not count
-MAX_CLIENTS = 200  # whose requests' faults are remembered, of one entry
 MAX_TOPICS = 10_000  # whose entries are remembered
 MAX_SHOWN = 3  # habits in a message to a client, as many record errors as Kafka shows
 
@@ -72,8 +71,8 @@ class Entry:
     """One entry of `producers:`, for use."""
 
     __slots__ = (
-        "_codecs", "_compress_from", "_idempotent", "_known", "_matches", "_max_bytes", "_max_records", "_software",
-        "_transactional", "asks_for_mean", "is_off", "number", "settings",
+        "_codecs", "_compress_from", "_idempotent", "_matches", "_max_bytes", "_max_records", "_software",
+        "_transactional", "asks_for_mean", "is_off", "number", "reports", "settings",
     )  # fmt: skip
 
     def __init__(self, number: int, settings: ProducerHabits) -> None:
@@ -81,6 +80,7 @@ class Entry:
         self.settings = settings
         self.is_off = settings.mode == "off"
         self.asks_for_mean = settings.asks_for_mean
+        self.reports = settings.report
         self._codecs = frozenset(map(CODECS.index, settings.compression or CODECS))
         self._compress_from = settings.compress_from - BEFORE_RECORDS  # by the length that a header says
         self._idempotent = settings.idempotence is not None
@@ -91,7 +91,6 @@ class Entry:
             compile_pattern(settings.client_id) if settings.client_id is not None else None
         )
         self._software = {name: version_of(text) or () for name, text in settings.software.items()}
-        self._known = Bounded[tuple[str | None, bool, int, str | None], tuple[Fault, ...]](MAX_CLIENTS)
 
     @property
     def source(self) -> str:
@@ -104,13 +103,6 @@ class Entry:
 
     def faults_of_request(self, head: ProduceHead, software: str | None) -> tuple[Fault, ...]:
         """What is wrong with what stands before the topics, and with the client's software."""
-        key = head.client_id, head.transactional_id is not None, head.acks, software
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = tuple(self._find_in_request(head, software))
-        return found
-
-    def _find_in_request(self, head: ProduceHead, software: str | None) -> list[Fault]:
         settings, faults = self.settings, []
         least = settings.acks
         if (least == "all" and head.acks != ALL_REPLICAS) or (least == "1" and head.acks == 0):
@@ -128,7 +120,7 @@ class Entry:
             faults.append(Fault(Habit.CLIENT_ID, wanted, quote(client_id) if client_id else "none", "set client.id"))
         if settings.names_software and (fault := self._find_in_software(software)) is not None:
             faults.append(fault)
-        return faults
+        return tuple(faults)
 
     def _find_in_software(self, software: str | None) -> Fault | None:
         settings = self.settings
@@ -152,15 +144,15 @@ class Entry:
             return Fault(Habit.SOFTWARE, least, quote(version), f"use a newer {name}")
         return None
 
-    def faults_of_batch(self, header: BatchHeader) -> list[Fault]:
-        """What is wrong with a batch."""
+    def faults_of_batch(self, header: BatchHeader, codec: int) -> list[Fault]:
+        """What is wrong with a batch in this codec."""
         faults: list[Fault] = []
-        if header.codec not in self._codecs and (header.codec or header.length >= self._compress_from):
+        if codec not in self._codecs and (codec or header.length >= self._compress_from):
             wanted = " or ".join(self.settings.compression)
             best = next((one for one in self.settings.compression if one != "none"), "none")
             faults.append(
                 Fault(
-                    Habit.COMPRESSION, f"compression {wanted}", CODECS[header.codec], f"set compression.type={best}"
+                    Habit.COMPRESSION, f"compression {wanted}", CODECS[codec], f"set compression.type={best}"
                 )
             )  # fmt: skip
         if self._idempotent and header.producer_id == NO_PRODUCER:

@@ -7,21 +7,24 @@ required is relayed, and those that begin alike. Of a batch only the header is r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.codec.records.log_validator import InvalidBatch
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.exchanges.produce import GuardStage, PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import UNKNOWN_TOPIC, PartitionRejection
 from kafka_sidecar.proxy.exchanges.repeated import with_hint
-from kafka_sidecar.proxy.features.producer_habits.clients import Key, Producer, Producers, key_of
+from kafka_sidecar.proxy.features.producer_habits.clients import MEAN_OVER_S, Key, Producer, Producers, index_of, key_of
 from kafka_sidecar.proxy.features.producer_habits.habits import Entries, Entry, Fault, explain
 from kafka_sidecar.proxy.relay.acks import ProduceHead, read_head
 from kafka_sidecar.proxy.relay.exchange import Client
 
+MAX_KNOWN = 1000  # kinds of requests, of clients and topics
 NameOf = Callable[[bytes], str | None]
 
 
@@ -31,9 +34,12 @@ class Report(Protocol):
     producers: Producers
 
     @property
-    def clock(self) -> Callable[[], float]: ...
+    def batches(self) -> Sequence[list[int]]:
+        """By codec and `index_of` the acks."""
+        ...
 
-    def count(self, header: BatchHeader, acks: int) -> None: ...
+    @property
+    def clock(self) -> Callable[[], float]: ...
 
     def violated(
         self, key: Key, partition: int, faults: Sequence[Fault], enforced: bool, entry: Entry, client: Client,
@@ -43,12 +49,33 @@ class Report(Protocol):
     def small_on_average(self, key: Key, faults: Sequence[Fault], entry: Entry, client: Client) -> None: ...
 
 
+class Sent(NamedTuple):
+    """What holds for requests for one topic that begin alike, of clients that are alike."""
+
+    entry: Entry
+    key: Key
+    faults: Sequence[Fault]  # of what stands before the batches
+
+
 class Begins:
     """What the two stages have in common: entries, and the run that looks at a request."""
 
     def __init__(self, entries: Entries, report: Report) -> None:
         self.entries = entries
         self.report = report
+        self._sent = Bounded[tuple[ProduceHead, str | None, str | None, str], Sent | None](MAX_KNOWN)
+
+    def find(self, head: ProduceHead, client: Client, topic: str) -> Sent | None:
+        """What holds for a topic of a request; None: nothing."""
+        kind = head, client.principal, client.client_software, topic
+        found = self._sent.get(kind, ...)
+        if found is ...:
+            found = None
+            if (entry := self.entries.find(topic, client.principal)) is not None:
+                key = key_of(head.client_id, client.principal, client.client_software, topic)
+                found = Sent(entry, key, entry.faults_of_request(head, client.client_software))
+            self._sent[kind] = found
+        return found
 
     def start(self, client: Client, version: int) -> HabitsRun:
         return HabitsRun(self, client, version)
@@ -82,10 +109,7 @@ class HeadStage(Begins, GuardStage):
             return True
         named = [(self._name_of(key), key) if isinstance(key, bytes) else (key, b"") for key in topics]
         return self._batches.applies(named) or all(
-            (entry := self.entries.find(name, client.principal)) is None
-            or not entry.faults_of_request(head, client.client_software)
-            for name, _ in named
-            if name is not None
+            (sent := self.find(head, client, name)) is None or not sent.faults for name, _ in named if name is not None
         )
 
 
@@ -95,64 +119,66 @@ class HabitsRun(StageRun):
     __slots__ = ("_version", "begins", "client", "head")
 
     wants_response = False
+    head: ProduceHead  # from `open` on
 
     def __init__(self, begins: Begins, client: Client, version: int) -> None:
         self.begins = begins
         self.client = client
         self._version = version
-        self.head = ProduceHead(None, None, 0)
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
-        self.head = read_head(self._version, request.frame, 0)
+        try:
+            self.head = ProduceHead(request.client_id, spans.transactional_id, spans.acks)
+        except CodecError:  # a client id that is no text; a broker reads it nevertheless
+            self.head = read_head(self._version, request.frame, 0)
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicHabits | PartitionRejection | None:
         if topic is None:
             return UNKNOWN_TOPIC
-        entry = self.begins.entries.find(topic, self.client.principal)
-        return TopicHabits(self, topic, entry) if entry is not None else None
+        sent = self.begins.find(self.head, self.client, topic)
+        return TopicHabits(self, sent) if sent is not None else None
 
 
 class TopicHabits(TopicRun):
     """What a request brings for one topic."""
 
-    __slots__ = ("_entry", "_key", "_of_request", "_producer", "_report", "_run")
+    __slots__ = ("_acks", "_entry", "_key", "_of_request", "_producer", "_report", "_run")
 
     needs_records = False
 
-    def __init__(self, run: HabitsRun, topic: str, entry: Entry) -> None:
-        client, report = run.client, run.begins.report
+    def __init__(self, run: HabitsRun, sent: Sent) -> None:
+        report = run.begins.report
         self._run = run
-        self._entry = entry
         self._report = report
-        self._key = key_of(run.head.client_id, client.principal, client.client_software, topic)
-        self._of_request: Sequence[Fault] = entry.faults_of_request(run.head, client.client_software)
+        self._entry, self._key, self._of_request = sent
+        self._acks = index_of(run.head.acks)
         self._producer: Producer | None = None
-        if entry.settings.report:
+        if self._entry.reports:
             self._producer = report.producers.of(self._key, report.clock())
-            self._producer.host = client.host
+            self._producer.host = run.client.host
 
     def expect(self, partitions: Sequence[PartitionRecords]) -> None: ...
 
     def batch(self, partition: PartitionRecords) -> None:
         if partition.rejection is not None:
             return
-        batch, producer, entry = partition.batch, self._producer, self._entry
+        batch, producer = partition.batch, self._producer
         header: BatchHeader | None = None
         if isinstance(batch, InvalidBatch):
-            faults = [*self._of_request, *entry.fault_of_invalid(batch)]
+            faults = self._entry.fault_of_invalid(batch)
         else:
             header = batch.header
-            faults = [*self._of_request, *entry.faults_of_batch(header)]
-            self._report.count(header, self._run.head.acks)
+            codec = header.codec
+            faults = self._entry.faults_of_batch(header, codec)
+            self._report.batches[codec][self._acks] += 1
             if producer is not None:
-                producer.count(header, self._run.head.acks)
-                self._look_at_mean(producer)
-        if faults:
-            self._settle(partition, faults, header)
+                producer.count(header, codec, self._acks)
+                if self._entry.asks_for_mean and producer.at - producer.minute >= MEAN_OVER_S:
+                    self._look_at_mean(producer)
+        if faults or self._of_request:
+            self._settle(partition, [*self._of_request, *faults], header)
 
     def _look_at_mean(self, producer: Producer) -> None:
-        if not self._entry.asks_for_mean:
-            return
         if faults := producer.faults_of_mean(self._entry, producer.at):
             producer.faults.update(fault.habit for fault in faults)
             self._report.small_on_average(self._key, faults, self._entry, self._run.client)

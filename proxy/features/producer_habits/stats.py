@@ -11,7 +11,7 @@ from typing import Any
 from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.proxy.config.producers import CODECS
 from kafka_sidecar.proxy.exchanges.repeated import Repeated, cut
-from kafka_sidecar.proxy.features.producer_habits.clients import ACKS, OTHER_ACKS, Key, Producers
+from kafka_sidecar.proxy.features.producer_habits.clients import ACKS, Key, Producers
 from kafka_sidecar.proxy.features.producer_habits.habits import BEFORE_RECORDS, Entry, Fault, explain
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
@@ -61,7 +61,7 @@ class HabitStats:
         self.clock = clock  # seconds since the epoch
         # (topic, habit, mode) -> batches; mode "shadow": they were allowed
         self.violations: Counter[tuple[str, str, str]] = Counter()
-        self.batches: Counter[tuple[str, str]] = Counter()  # (compression, acks)
+        self.batches = [[0] * len(ACKS) for _ in CODECS]  # by codec and `index_of` the acks
         self.producers = Producers()
         self.recent = Repeated[Violation](clock)
         # Whether a topic has series of its own whatever other names clients send.
@@ -77,7 +77,7 @@ class HabitStats:
             self.violations, "topic", "habit", "mode",
         )  # fmt: skip
         yield counter(
-            "producer_batches", "Batches in topics for which producers are looked at, as they came", self.batches,
+            "producer_batches", "Batches in topics for which producers are looked at, as they came", self._batches(),
             "compression", "acks",
         )  # fmt: skip
         yield counter(
@@ -85,9 +85,13 @@ class HabitStats:
             self.producers.forgotten,
         )  # fmt: skip
 
-    def count(self, header: BatchHeader, acks: int) -> None:
-        """A batch has come."""
-        self.batches[CODECS[header.codec], ACKS.get(acks, OTHER_ACKS)] += 1
+    def _batches(self) -> dict[tuple[str, str], int]:
+        return {
+            (codec, acks): number
+            for codec, numbers in zip(CODECS, self.batches, strict=True)
+            for acks, number in zip(ACKS, numbers, strict=True)
+            if number
+        }
 
     def violated(
         self, key: Key, partition: int, faults: Sequence[Fault], enforced: bool, entry: Entry, client: Client,

@@ -17,8 +17,9 @@ Segments = Mapping[tuple[int, int], int]  # by partition and offset of the carri
 Look = tuple[str, str, str | None, int]  # hook, client id, header id, size of the value
 Isolation = Literal["read_committed", "read_uncommitted"]
 LARGE = ("slices", "objects", "li")
-MAX_BATCH_BYTES = 100_000
+MAX_BATCH_BYTES, MAX_RECORDS = 100_000, 3
 INVALID, OTHERS_INVALID, TOO_LARGE = "INVALID_RECORD", "OTHERS_INVALID", "MESSAGE_TOO_LARGE"
+NOT_AS_REQUIRED = "POLICY_VIOLATION"
 SENT, TRIED, CONSUMED = ("sent", b"sidecar"), ("tried", b"1"), ("consumed", b"sidecar")
 # The schema of all values, by its GUID: an object with a number.
 SCHEMA_ID = ("__value_schema_id", b"\1" + bytes(range(16)))
@@ -63,6 +64,8 @@ class Model:
         """Of each record, empty where it is acknowledged: the error that the producer gets."""
         batch = sent.batch
         records = batch.segments or batch.records
+        if "habits" in self.features and not batch.segments and len(records) > MAX_RECORDS:
+            return [NOT_AS_REQUIRED] * len(records)  # before any policy is asked
         invalid = [self.is_invalid(one) for one in records]
         if any(invalid):
             if batch.segments:

@@ -7,7 +7,14 @@ from support.produce_requests import batch
 from support.producer_habits import entry, sent
 
 from kafka_sidecar.codec.records import batches
-from kafka_sidecar.proxy.features.producer_habits.clients import MAX_CLIENTS, MAX_LISTED, Producer, Producers, key_of
+from kafka_sidecar.proxy.features.producer_habits.clients import (
+    MAX_CLIENTS,
+    MAX_LISTED,
+    Producer,
+    Producers,
+    index_of,
+    key_of,
+)
 
 SMALL = entry(min_mean_batch_bytes=1000)
 
@@ -39,7 +46,7 @@ def minute(batches: int, value: str, over_s: float = 60.0) -> list[str]:
     header = sent(value).header
     found = []
     for number in range(batches):
-        producer.count(header, -1)
+        producer.count(header, 0, -1)
         found += [str(fault.habit) for fault in producer.faults_of_mean(SMALL, number * over_s / (batches - 1))]
     return found
 
@@ -64,14 +71,14 @@ def test_averages_are_looked_at_once_a_minute_if_there_are_many_batches(
 def test_what_no_broker_accepts_is_counted_in_few_places() -> None:
     producer = Producer(key_of("app", None, None, "orders"), 0.0)
     for acks in range(-100, 100):
-        producer.count(sent("one").header, acks)
-    assert producer.acks == {"all": 1, "0": 1, "1": 1, "invalid": 197}
+        producer.count(sent("one").header, 0, index_of(acks))
+    assert producer.acks == [1, 1, 197, 1]
 
 
 def test_the_count_of_records_that_a_header_says_does_not_lower_the_sum() -> None:
     producer = Producer(key_of("app", None, None, "orders"), 0.0)
-    producer.count(sent("one", "two").header, -1)
+    producer.count(sent("one", "two").header, 0, -1)
     data = bytearray(batch("one"))
     data[57:61] = b"\xff\xff\xff\xff"
-    producer.count(batches(bytes(data))[0].header, -1)
+    producer.count(batches(bytes(data))[0].header, 0, -1)
     assert producer.records == 2

@@ -22,7 +22,10 @@ def of_request(one: Entry, head: ProduceHead = HEAD, software: str | None = JAVA
 
 
 def of_batch(one: Entry, *values: str, **header: Any) -> list[str]:
-    return [str(fault.habit) for fault in one.faults_of_batch(sent(*values, **header).header)]
+    return [
+        str(fault.habit)
+        for fault in one.faults_of_batch(sent(*values, **header).header, sent(*values, **header).header.codec)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ def test_averages_count_all_batches_together() -> None:
 
 
 def test_a_message_names_habit_topic_value_and_remedy() -> None:
-    (fault,) = entry(compression=["zstd", "lz4"]).faults_of_batch(sent(LONG).header)
+    (fault,) = entry(compression=["zstd", "lz4"]).faults_of_batch(sent(LONG).header, 0)
     assert fault.of("orders") == (
         "compression: Topic orders requires compression zstd or lz4, not none: set compression.type=zstd"
     )
@@ -166,7 +169,7 @@ def test_a_message_names_habit_topic_value_and_remedy() -> None:
 
 def test_a_message_has_three_habits_and_the_number_of_others() -> None:
     required = {"idempotence": "required", "transactions": "required", "max_batch_bytes": 1, "max_records": 1}
-    faults: list[Fault] = entry(compression=["zstd"], **required).faults_of_batch(sent(LONG, LONG).header)
+    faults: list[Fault] = entry(compression=["zstd"], **required).faults_of_batch(sent(LONG, LONG).header, 0)
     message = explain("orders", faults)
     assert message.count("Topic orders requires") == 3
     assert message.endswith("; and 2 more")

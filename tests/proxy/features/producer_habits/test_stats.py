@@ -22,7 +22,7 @@ def violate(
 ) -> str:
     one = one if one is not None else entry(idempotence="required")
     return stats.violated(
-        key_of(client_id, None, "lib 1", topic), 2, one.faults_of_batch(BATCH), enforced, one, CLIENT, BATCH
+        key_of(client_id, None, "lib 1", topic), 2, one.faults_of_batch(BATCH, 0), enforced, one, CLIENT, BATCH
     )
 
 
