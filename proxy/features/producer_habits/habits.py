@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.codec.records.log_validator import InvalidBatch
+from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.regular_expressions import compile_pattern
@@ -216,6 +217,8 @@ class Entries:
         """Those that may apply to a topic, by principal; empty: none looks at it."""
         found = self._of_topics.get(topic)
         if found is None:
+            if not is_topic_name(topic):
+                return ()  # brokers reject it
             found = self._of_topics[topic] = self._find(topic)
         return found
 

@@ -22,10 +22,8 @@ def of_request(one: Entry, head: ProduceHead = HEAD, software: str | None = JAVA
 
 
 def of_batch(one: Entry, *values: str, **header: Any) -> list[str]:
-    return [
-        str(fault.habit)
-        for fault in one.faults_of_batch(sent(*values, **header).header, sent(*values, **header).header.codec)
-    ]
+    found = sent(*values, **header).header
+    return [str(fault.habit) for fault in one.faults_of_batch(found, found.codec)]
 
 
 @pytest.mark.parametrize(
