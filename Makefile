@@ -69,6 +69,11 @@ check: install ## style, types and import contracts
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
+.PHONY: format
+format: install ## style, as far as ruff mends it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
 .PHONY: picture
 picture: install ## the folders and their imports, into docs/design.md
 	@cd tests && ../$(BIN)/python -m support.structure

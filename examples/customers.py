@@ -28,10 +28,11 @@ class Seen:
 
     value: bytes | None
     headers: Headers
+    timestamp: int | None = None  # ms since 1970, as the producer has set it
 
     @classmethod
     def of(cls, message: Message) -> Seen:
-        return cls(message.value(), cast(Headers, message.headers() or []))
+        return cls(message.value(), cast(Headers, message.headers() or []), message.timestamp()[1])
 
 
 class Customers:
@@ -43,8 +44,8 @@ class Customers:
         producer.produce(TOPIC, VALUE, "customer-17")
         producer.flush(PATIENCE_S)
         producer.close()
-        self.stored = _first(brokers)
-        self.read = _first(sidecar)
+        self.stored = first(brokers, TOPIC)
+        self.read = first(sidecar, TOPIC)
 
     def findings(self) -> Iterator[Finding]:
         added = self.stored is not None and self.stored.headers == [ADDED]
@@ -68,11 +69,11 @@ class Customers:
         return table
 
 
-def _first(bootstrap_servers: str) -> Seen | None:
-    """The first record of the topic; None: it did not arrive in time."""
+def first(bootstrap_servers: str, topic: str) -> Seen | None:
+    """The first record of a topic; None: it did not arrive in time."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "demo-readers"})
-    for partition in consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions:
-        consumer.incremental_assign([TopicPartition(TOPIC, partition, 0)])
+    for partition in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
+        consumer.incremental_assign([TopicPartition(topic, partition, 0)])
     try:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:

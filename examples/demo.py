@@ -4,6 +4,7 @@ Then valid and invalid records for topics with policies, a JSON Schema and an Av
 stored, and the producer's errors for the others.
 And a record that interceptors change: a header is added on produce, a field masked on consume.
 And a record that is larger than its topic allows: stored in slices, read whole.
+And a rejected record: kept as a dead letter, replayed after the policy has changed.
 
 Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, with three brokers.
 With `--bootstrap-servers` it is one of yours, which creates topics and has none of these yet.
@@ -26,11 +27,13 @@ import customers
 import documents
 import mock_cluster
 import payments
+import refunds
 from confluent_kafka import Consumer, Producer
 from customers import Customers
 from documents import Documents
 from ledger import Addresses, Finding, Ledger, address_findings, key_of, relay_findings
 from payments import BATCHES, GOOD, KINDS, Payments, reasons_table, response_on_the_wire
+from refunds import Refunds
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -119,7 +122,8 @@ def report(console: Console, findings: list[Finding], ending: str | None) -> int
 def brokers_of(bootstrap_servers: str) -> set[str]:
     """The addresses of a cluster's brokers. SystemExit: it has topics of this program, and records in them."""
     client = Producer({"bootstrap.servers": bootstrap_servers})
-    names = {TOPIC, *payments.KINDS, customers.TOPIC, documents.TOPIC} & client.list_topics(timeout=10).topics.keys()
+    own = {TOPIC, *payments.KINDS, customers.TOPIC, documents.TOPIC, *refunds.TOPICS}
+    names = own & client.list_topics(timeout=10).topics.keys()
     if names:
         raise SystemExit(f"the cluster has topics of this program: delete {', '.join(sorted(names))}, or take another")
     return addresses(client)
@@ -159,6 +163,11 @@ def run(console: Console, folder: Path, bootstrap_servers: str | None = None) ->
         began = time.monotonic()
         exit_code = sidecar.stop()
         stop_s = time.monotonic() - began
+        refunds = Refunds(bootstrap_servers, len(brokers), folder)
+        for command in refunds.commands:
+            console.print(f"$ {command.line}", style="bold", soft_wrap=True, highlight=False)
+            console.print(command.output, soft_wrap=True, highlight=False, markup=False)
+        console.print(refunds.table())
         passed = {api.name: api.requests for api in traffic.apis}
         findings = [
             *ledger.findings(),
@@ -169,6 +178,7 @@ def run(console: Console, folder: Path, bootstrap_servers: str | None = None) ->
             ),
             *customers.findings(),
             *documents.findings(),
+            *refunds.findings(),
             *relay_findings(traffic.opened, passed),
             *address_findings(brokers, own, named),
             Finding(exit_code == 0, f"the sidecar ended {stop_s:.1f} s after SIGTERM with exit code {exit_code}"),

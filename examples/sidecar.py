@@ -8,6 +8,7 @@ import os
 import random
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -60,12 +61,12 @@ class Traffic:
 class Sidecar:
     """A running sidecar for a cluster; its log goes to a file."""
 
-    def __init__(self, bootstrap_servers: str, log: Path) -> None:
+    def __init__(self, bootstrap_servers: str, log: Path, config: Path = CONFIG) -> None:
         ports = free_ports(PORTS)
         self.listen = f"127.0.0.1:{ports[0]}"
         self._admin = f"127.0.0.1:{ports[-1]}"
         self._log = log
-        flags = ["--config", os.path.relpath(CONFIG), "--bootstrap-servers", bootstrap_servers]
+        flags = ["--config", os.path.relpath(config), "--bootstrap-servers", bootstrap_servers]
         flags += ["--listen", self.listen, "--admin", self._admin]
         self.command_line = shlex.join(["kafka-sidecar", "run", *flags])
         # With setpriv the kernel ends the sidecar even if this process is killed.
@@ -109,6 +110,10 @@ class Sidecar:
         return int(
             sum(sample.value for family in rejected for sample in family.samples if sample.name.endswith("total"))
         )
+
+    def reload(self) -> None:
+        """SIGHUP: the configuration is read again."""
+        self._process.send_signal(signal.SIGHUP)
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""

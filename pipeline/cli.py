@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_sidecar.pipeline.dead_letters.app import dead_letters_app
 from kafka_sidecar.pipeline.jars import JarError, fetch_jars
 from kafka_sidecar.plugins.units import seconds
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
@@ -20,6 +21,7 @@ from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.add_typer(dead_letters_app, name="dead-letters")
 
 AUDIT_TOPIC = "kafka-sidecar-audit"
 EXTRA = ("pyspark", "pyarrow", "pandas", "numpy", "matplotlib")
@@ -61,21 +63,27 @@ def reconcile(
     watch: Annotated[bool, typer.Option("--watch", help="Go on until it is interrupted.")] = False,
     interval: Annotated[float, typer.Option(min=0, help="With --watch: seconds between batches.")] = 60,
     now: Annotated[datetime | None, typer.Option(help="UTC, in place of the clock.")] = None,
+    dead_letters: Annotated[
+        list[str] | None, typer.Option(help="Dead letter topic, to find what was rejected; may be repeated.")
+    ] = None,
 ) -> None:
     """Compare what was sent with what was read."""
+    if dead_letters and watch:
+        exit_with_error("--dead-letters: reads these topics whole: give it without --watch")
     flags: dict[str, object] = {"bootstrap_servers": bootstrap_servers, "pipeline.reconcile.path": path}
-    if files is not None and config is None and bootstrap_servers is None:
+    if files is not None and config is None and bootstrap_servers is None and not dead_letters:
         flags |= PLACEHOLDER
     settings = load_config(config, flags)
     from kafka_sidecar.pipeline.brokers import UnreachableError
     from kafka_sidecar.pipeline.failures import FAILURES, explain
     from kafka_sidecar.pipeline.reconcile import command
+    from kafka_sidecar.pipeline.records.kafka_log import LogError
 
     source = command.Source(topic or settings.audit.topic or AUDIT_TOPIC, files, file_format.value)
     at = round(now.replace(tzinfo=UTC).timestamp() * 1000) if now else None
     try:
-        command.reconcile(settings, source, interval if watch else None, at, typer.echo)
-    except (JarError, UnreachableError, ValueError) as error:
+        command.reconcile(settings, source, interval if watch else None, at, typer.echo, dead_letters or ())
+    except (JarError, LogError, UnreachableError, ValueError) as error:
         exit_with_error(str(error))
     except FAILURES as error:
         exit_with_error(explain(error))

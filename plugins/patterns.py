@@ -27,6 +27,22 @@ def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     return lambda text: match(text) is not None
 
 
+def first_matcher(lists: Iterable[Iterable[str]]) -> Callable[[str], int | None]:
+    """The number of the first list of patterns of which one covers a whole text, from 0.
+
+    >>> first = first_matcher([["orders-*"], ["payments", "*-eu"], ["*"]])
+    >>> first("orders-eu"), first("users-eu"), first("users")
+    (0, 1, 2)
+    """
+    match = re.compile("|".join(f"({'|'.join(map(_translate, one)) or '(?!)'})" for one in lists), re.DOTALL).match
+
+    def first(text: str) -> int | None:
+        found = match(text)
+        return found.lastindex - 1 if found is not None and found.lastindex is not None else None
+
+    return first
+
+
 def _translate(pattern: str, one: str = ".") -> str:
     """A regular expression; the parts between two stars are atomic: the first place of each is the one that counts."""
     first, *others = [re.escape(part).replace(r"\?", one) for part in re.split(r"\*+", pattern)]
@@ -44,6 +60,38 @@ def covers(wider: str, narrower: str) -> bool:
     """
     covering = _translate(wider, one=f"[^{_ANY}]")
     return re.match(covering, narrower.replace("*", _ANY), re.DOTALL) is not None
+
+
+def may_overlap(one: str, other: str) -> bool:
+    """Whether some text is matched by both patterns.
+
+    >>> may_overlap("orders*", "*.dlq"), may_overlap("orders", "*.dlq"), may_overlap("a?", "*bc")
+    (True, False, False)
+    """
+    reached = {0}  # positions in `other` at which what was read of `one` may end
+    for letter in one:
+        if letter == "*":
+            reached = set(range(min(reached), len(other) + 1)) if reached else reached
+            continue
+        after: set[int] = set()
+        for at in _past_stars(reached, other):
+            if at < len(other):
+                if other[at] == "*":
+                    after.add(at)
+                elif letter == "?" or other[at] in ("?", letter):
+                    after.add(at + 1)
+        reached = after
+    return len(other) in _past_stars(reached, other)
+
+
+def _past_stars(reached: set[int], other: str) -> set[int]:
+    """The same positions, and those after stars that match nothing."""
+    found = set(reached)
+    for at in sorted(reached):
+        while at < len(other) and other[at] == "*":
+            at += 1
+            found.add(at)
+    return found
 
 
 _compiled = lru_cache(MAX_COMPILED)(matcher)

@@ -16,6 +16,7 @@ POLICIES = Kind(
         "headers": "kafka_sidecar.policies.builtin.headers:Headers",
         "json": "kafka_sidecar.policies.builtin.json:WellFormedJson",
         "json_schema": "kafka_sidecar.policies.builtin.json_schema:JsonSchemaPolicy",
+        "jws": "kafka_sidecar.policies.builtin.jws:Jws",
         "key": "kafka_sidecar.policies.builtin.key:Key",
         "limits": "kafka_sidecar.policies.builtin.limits:Limits",
         "protobuf": "kafka_sidecar.policies.builtin.protobuf:Protobuf",

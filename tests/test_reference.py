@@ -20,6 +20,7 @@ from kafka_sidecar.proxy.config.producers import ProducerHabits
 from kafka_sidecar.proxy.config.registries import SchemaRegistry
 from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
+from kafka_sidecar.proxy.config.topic_guards import TopicGuard
 from kafka_sidecar.proxy.server.admin.exposition import render
 from kafka_sidecar.proxy.server.workers.totals import NOT_SUMS
 from kafka_sidecar.proxy.telemetry.logs import KEYS
@@ -60,6 +61,7 @@ def test_the_headings_are_exactly_the_settings() -> None:
         ("producers", ProducerHabits),
         ("interceptors", Interceptor),
         ("large_messages.topics", LargeTopic),
+        ("topic_guards", TopicGuard),
     ],
 )
 def test_the_rows_are_exactly_the_keys_of_an_entry(section: str, kind: type[BaseModel]) -> None:

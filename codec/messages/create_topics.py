@@ -1,4 +1,4 @@
-"""CreateTopics (19): topics to create with their configs, and the results."""
+"""CreateTopics (19): topics to create with configs, and the results. v0 and v1: brokers before 4.0 (KIP-896)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CreatableTopic(Struct):
     configs: tuple[CreatableTopicConfig, ...] = array(CreatableTopicConfig, "0+")
 
 
-class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
+class CreateTopicsRequest(Message, api_key=19, versions="0-7", flexible="5+"):
     topics: tuple[CreatableTopic, ...] = array(CreatableTopic, "0+")
     timeout_ms: int = int32("0+", default=60000)
     validate_only: bool = boolean("1+")
@@ -50,6 +50,6 @@ class CreatableTopicResult(Struct):
     configs: tuple[CreatableTopicConfigs, ...] | None = array(CreatableTopicConfigs, "5+", nullable="5+")
 
 
-class CreateTopicsResponse(Message, api_key=19, versions="2-7", flexible="5+"):
+class CreateTopicsResponse(Message, api_key=19, versions="0-7", flexible="5+"):
     throttle_time_ms: int = int32("2+")
     topics: tuple[CreatableTopicResult, ...] = array(CreatableTopicResult, "0+")

@@ -18,11 +18,13 @@ from kafka_sidecar.codec.records.writing import (
     NewRecord,
     build_batch,
     build_commit_marker,
+    build_encoded,
     build_single,
     edit_records,
     encode_headers,
     encode_varint,
     reseal,
+    with_producer,
 )
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "batches",
     "build_batch",
     "build_commit_marker",
+    "build_encoded",
     "build_single",
     "edit_records",
     "encode_headers",
@@ -51,5 +54,6 @@ __all__ = [
     "reseal",
     "with_header",
     "with_header_each",
+    "with_producer",
     "without_headers",
 ]

@@ -20,6 +20,7 @@ from kafka_sidecar.codec.batch_layout import (
     HEADER,
     LENGTH_AT,
     LENGTH_FROM,
+    PRODUCER_ID_AT,
     TRANSACTIONAL,
 )
 from kafka_sidecar.codec.records.batch import Batch
@@ -30,6 +31,7 @@ from kafka_sidecar.codec.records.records import Records
 MAGIC = 2
 MAX_OFFSET_DELTA = 2**31 - 1
 INT32, UINT32 = Struct(">i"), Struct(">I")
+PRODUCER = Struct(">qhi")  # id, epoch, first sequence number
 COMMIT_KEY = bytes((0, 0, 0, 1))  # version int16, type int16 (KIP-98)
 COMMIT_VALUE = bytes(6)  # version int16, coordinator epoch int32
 
@@ -170,6 +172,24 @@ def build_single(
         crc = crc32c(part, crc)
     UINT32.pack_into(header, CRC_AT, crc)
     return (bytes(header), *records)
+
+
+def build_encoded(payload: bytes, count: int, base_timestamp: int, max_timestamp: int, codec: int = 0) -> bytes:
+    """A new batch of records that are encoded already, without a producer id.
+
+    Raises:
+        CodecError: unknown codec.
+    """
+    header = HEADER.pack(0, 0, -1, MAGIC, 0, codec, count - 1, base_timestamp, max_timestamp, -1, -1, -1, count)
+    return _seal(bytearray(header), payload)
+
+
+def with_producer(batch: bytes, producer_id: int, epoch: int, sequence: int) -> bytes:
+    """The same batch of an idempotent producer (KIP-98)."""
+    changed = bytearray(batch)
+    PRODUCER.pack_into(changed, PRODUCER_ID_AT, producer_id, epoch, sequence)
+    UINT32.pack_into(changed, CRC_AT, crc32c(memoryview(changed)[ATTRIBUTES_AT:]))
+    return bytes(changed)
 
 
 def _seal(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -> bytes:

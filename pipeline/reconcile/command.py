@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_sidecar.pipeline.brokers import check_brokers, with_timeouts
+from kafka_sidecar.pipeline.dead_letters.source import read_letters
 from kafka_sidecar.pipeline.reconcile.compacted import CompactedTopics, cluster_policies
 from kafka_sidecar.pipeline.reconcile.events import from_files, from_kafka
 from kafka_sidecar.pipeline.reconcile.job import Job, Limits, Written, wall_clock
+from kafka_sidecar.pipeline.reconcile.rejected import sums_lines, write_table
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.config.loading import Config
@@ -29,13 +31,20 @@ class Source:
 
 
 def reconcile(
-    config: Config, source: Source, interval_s: float | None, now: int | None, echo: Callable[[str], None]
+    config: Config,
+    source: Source,
+    interval_s: float | None,
+    now: int | None,
+    echo: Callable[[str], None],
+    dead_letters: Sequence[str] = (),
 ) -> None:
-    """Run it; with an interval until it is interrupted.
+    """Run it; with an interval until it is interrupted. Without one what was rejected is compared with
+    ``dead_letters``, the topics that have it.
 
     Raises:
         JarError: Spark's connector is missing.
         UnreachableError: the brokers do not respond.
+        LogError: a dead letter topic cannot be read.
         ValueError: the tables are not whole.
     """
     settings = config.pipeline.reconcile
@@ -56,6 +65,10 @@ def reconcile(
         query = job.start(events, processingTime=f"{interval_s} seconds")
     try:
         query.awaitTermination()
+        if dead_letters:
+            letters = read_letters(spark, config, dead_letters)
+            for line_ in sums_lines(write_table(tables, letters)):
+                echo(line_)
     except KeyboardInterrupt:
         query.stop()
     finally:

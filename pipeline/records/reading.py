@@ -8,12 +8,12 @@ from functools import partial
 
 from kafka_sidecar.codec.records import Batch
 from kafka_sidecar.pipeline.records.kafka_log import PartitionReader
-from kafka_sidecar.pipeline.records.kafka_settings import client_settings
 from kafka_sidecar.pipeline.records.segments import read_again, read_segments
 from kafka_sidecar.pipeline.records.slices import Slice
 from kafka_sidecar.pipeline.records.whole import Counts, ReadLog, WholeMessages
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.large_messages.from_config import topics
+from kafka_sidecar.proxy.security.client_settings import client_settings
 
 
 @dataclass(slots=True)

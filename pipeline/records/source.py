@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafka_sidecar.codec.records import Batch, Record
 from kafka_sidecar.pipeline.records.kafka_log import Bound, find_ranges
-from kafka_sidecar.pipeline.records.kafka_settings import client_settings
 from kafka_sidecar.pipeline.records.reading import SliceReader
 from kafka_sidecar.pipeline.records.slices import Slice, cut_slices
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.security.client_settings import client_settings
 
 NAME = "kafka_sidecar_records"
 NEWEST_MAGIC = 2

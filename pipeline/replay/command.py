@@ -15,7 +15,6 @@ from rich.console import Console
 from kafka_sidecar.pipeline import failures
 from kafka_sidecar.pipeline.brokers import UnreachableError
 from kafka_sidecar.pipeline.records.kafka_log import Bound, LogError, find_ranges
-from kafka_sidecar.pipeline.records.kafka_settings import client_settings
 from kafka_sidecar.pipeline.records.segments import find_segments
 from kafka_sidecar.pipeline.records.slices import Slice, cut_slices
 from kafka_sidecar.pipeline.replay.console import run_with_progress, show
@@ -27,6 +26,7 @@ from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.plugins.units import milliseconds
 from kafka_sidecar.policies.plans import Plan
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.security.client_settings import client_settings
 
 FAILURES = (LogError, UnreachableError, *failures.FAILURES)
 TABLE, REPORT = "rows", "report.json"

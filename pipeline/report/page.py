@@ -251,6 +251,7 @@ def _rejections(rows: Rows) -> Iterable[str]:
     found = rows["rejections"]
     if not found:
         yield html.paragraph("Every attempt was acknowledged.", "good")
+        yield from _dead_letters(rows)
         return
     parts = {"rejected": "rejected by the sidecar", "failed": "error of the broker", "unanswered": "no response"}
     series = {title: [row[name] for row in found[:MAX_TOPICS]] for name, title in parts.items()}
@@ -258,6 +259,22 @@ def _rejections(rows: Rows) -> Iterable[str]:
     cells = {"topic": TOPIC, "attempted": html.number("attempted")}
     yield html.table(found, cells | {title: html.number(name) for name, title in parts.items()})
     yield _limit(found)
+    yield from _dead_letters(rows)
+
+
+def _dead_letters(rows: Rows) -> Iterable[str]:
+    """Where the rejected records are, if reconcile was given dead letter topics."""
+    if "dead_letters" not in rows:
+        return
+    yield html.paragraph(
+        "Topics with dead letters. sent = stored + rejected + other; lost: rejected, and in no dead letter topic.",
+        "note",
+    )
+    names = ("sent", "stored", "rejected", "other", "dead_letters", "lost", "surplus", "doubled", "replayed")
+    cells = {name.replace("_", " "): html.number(name) for name in names}
+    unknown = Cell(lambda row: "some hours are UNKNOWN" if row["is_unknown"] else "")
+    yield html.table(rows["dead_letters"], {"topic": html.text("topic")} | cells | {"state": unknown})
+    yield _limit(rows["dead_letters"])
 
 
 def _replayed(rows: Rows) -> Iterable[str]:

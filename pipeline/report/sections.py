@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
-from kafka_sidecar.pipeline.reconcile import intervals
+from kafka_sidecar.pipeline.reconcile import intervals, rejected
 from kafka_sidecar.pipeline.reconcile.coverage import COPIES
 from kafka_sidecar.pipeline.reconcile.events import hour_of, stored_schema
 from kafka_sidecar.pipeline.reconcile.hops import GROUPED, PRODUCE, with_hop
@@ -88,6 +88,8 @@ def compute(spark: SparkSession, path: str, since: int, replay: str | None = Non
         "rejections": _rejections(rows),
         "lateness": _lateness(rows, at),
     }
+    if tables.exists(rejected.TABLE):
+        found["dead_letters"] = _dead_letters(read(rejected.TABLE, rejected.REJECTED))
     if replay is not None:
         found["replay"] = _replay(spark, replay)
     arrow = {name: (frame if name in LINES else frame.limit(MAX_ROWS)).toArrow() for name, frame in found.items()}
@@ -185,6 +187,14 @@ def _rejections(rows: DataFrame) -> DataFrame:
     )
     picked = counted.where("rejected + failed + missing > 0").withColumnRenamed("missing", "unanswered")
     return picked.orderBy(column("rejected").desc(), column("failed").desc(), *names)
+
+
+def _dead_letters(rows: DataFrame) -> DataFrame:
+    """What was rejected, and where it is, by topic."""
+    sums = rows.groupBy("topic").agg(
+        *(total(name) for name in rejected.COUNTS), functions.max("is_unknown").alias("is_unknown")
+    )
+    return sums.orderBy(column("lost").desc(), column("rejected").desc(), "topic")
 
 
 def _lateness(rows: DataFrame, at: Column) -> DataFrame:

@@ -11,7 +11,6 @@ from typing import Any
 from rich.console import Console
 
 from kafka_sidecar.pipeline.records.kafka_log import Bound, LogError, Ranges, find_ranges
-from kafka_sidecar.pipeline.records.kafka_settings import client_settings
 from kafka_sidecar.pipeline.records.segments import find_segments
 from kafka_sidecar.pipeline.records.slices import cut_slices
 from kafka_sidecar.pipeline.replay import command as replay
@@ -25,6 +24,7 @@ from kafka_sidecar.pipeline.suggest.job import Job, summarize
 from kafka_sidecar.pipeline.suggest.json_schema import Options
 from kafka_sidecar.pipeline.suggest.proposal import Proposal, propose
 from kafka_sidecar.proxy.config.loading import Config, load
+from kafka_sidecar.proxy.security.client_settings import client_settings
 
 FAILURES = replay.FAILURES
 REPORT = "report.json"

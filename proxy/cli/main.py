@@ -16,6 +16,7 @@ from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.proxy.cli.admin_client import change_log_level, explain, show_topics
 from kafka_sidecar.proxy.cli.clean_objects import clean_objects
+from kafka_sidecar.proxy.cli.dead_letters.app import dead_letters_app
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
@@ -30,6 +31,7 @@ config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")
 app.add_typer(interceptor_app, name="interceptor")
+app.add_typer(dead_letters_app, name="dead-letters")
 app.command()(run)
 app.command()(explain)
 app.command("topics")(show_topics)
@@ -83,7 +85,7 @@ def schema() -> None:
 app.command("inject")(inject_sidecar)
 
 
-JOBS = ("jars", "reconcile", "replay-policy", "report", "suggest-policy")
+JOBS = ("dead-letters", "jars", "reconcile", "replay-policy", "report", "suggest-policy")
 
 
 def _jobs(incomplete: str) -> list[str]:
@@ -99,7 +101,7 @@ def run_pipeline(
         list[str] | None, typer.Argument(metavar="JOB", show_default=False, autocompletion=_jobs, help="See --help.")
     ] = None,
 ) -> None:
-    """Run a Spark job: reconcile, replay-policy, report."""
+    """Run a Spark job: reconcile, replay-policy, report, dead-letters."""
     pipeline = import_module("kafka_sidecar.pipeline.cli")  # by name: the proxy does not import it
     pipeline.app(arguments or [], prog_name="kafka-sidecar pipeline")
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
 from kafka_sidecar.proxy.config.audit import Audit
+from kafka_sidecar.proxy.config.dead_letters import DeadLetters
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain, find_dead_entries
 from kafka_sidecar.proxy.config.producers import ProducerHabits
@@ -37,6 +38,7 @@ from kafka_sidecar.proxy.config.sections import (
 )  # fmt: skip
 from kafka_sidecar.proxy.config.sources import Sources
 from kafka_sidecar.proxy.config.tls import AdminTls, BrokerTls, ClientTls, File
+from kafka_sidecar.proxy.config.topic_guards import TopicGuard
 from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, BindableAddress, host_port
 from kafka_sidecar.proxy.config.workers import Place, Workers, count_workers
 
@@ -128,7 +130,10 @@ class Config(Section):
     producers: list[ProducerHabits] = Field(default_factory=list)
     """How producers of topics must send."""
     validation: Validation = Field(default_factory=Validation)
+    dead_letters: DeadLetters = Field(default_factory=DeadLetters)
     topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
+    topic_guards: list[TopicGuard] = Field(default_factory=list)
+    """What clients may ask for when they create, alter and delete topics."""
     interceptors: Interceptors = Field(default_factory=list)
     """The chain of interceptors, in this order. Kafka (KIP-42): `interceptor.classes`."""
     limits: Limits = Field(default_factory=Limits)
@@ -201,6 +206,11 @@ class Config(Section):
         return bool(self.topics or self.policies or self.validation.class_name or self.topic_configs.topic)
 
     @property
+    def uses_dead_letters(self) -> bool:
+        """Whether any topic has a dead letter topic."""
+        return any(topic.dead_letters is not None for topic in self.topics)
+
+    @property
     def worker_count(self) -> int:
         return self._place.count if self._place is not None else count_workers(self.workers)
 
@@ -266,7 +276,7 @@ class Config(Section):
 # What names code: its mistakes are found even if other sections are invalid.
 PLUG_IN_SECTIONS = (
     "schema_registries", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit",
-    "producers",
+    "dead_letters", "topic_guards", "producers",
 )  # fmt: skip
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 

@@ -23,6 +23,7 @@ EXAMPLES = {
     "policies": "{orders-json: {type: json}}",
     "schema_registries": "{main: {urls: http://registry:8081}}",
     "interceptors": "[{type: latency}]",
+    "topic_guards": "[{partitions: {max: 50}}]",
     "producers": '[{topics: ["orders-*"], acks: all}]',
 }
 ENTRIES = {
@@ -31,6 +32,7 @@ ENTRIES = {
     "interceptors": "{type: latency}",
     "producers": '{topics: ["orders-*"], acks: all}',
     "schema_registries": "{urls: http://registry:8081}",
+    "topic_guards": "{partitions: {max: 50}}",
 }
 
 

@@ -21,7 +21,7 @@ POLL_INTERVAL_S = 1.0
 RELOADED = frozenset(
     {
         "authorization", "schema_registries", "policies", "topics", "validation", "interceptors", "interception",
-        "large_messages", "limits", "producers",
+        "large_messages", "limits", "topic_guards", "producers",
     }
 )  # fmt: skip
 UNUSED = frozenset({"pipeline"})

@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from kafka_sidecar.codec.apis import APIS
-from kafka_sidecar.plugins.settings import FileSettings, StrictScalars
+from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.plugins.units import Duration, Size
+from kafka_sidecar.proxy.config.dead_letters import TopicDeadLetters, allow_name
+from kafka_sidecar.proxy.config.section import Section as Section
 from kafka_sidecar.proxy.config.types import (
     ClassPath,
     Level,
@@ -24,6 +26,7 @@ from kafka_sidecar.proxy.config.types import (
 
 # YAML reads a bare off as false.
 Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
+ConsumeAction = Annotated[Literal["off", "hide", "mark"], BeforeValidator(lambda one: "off" if one is False else one)]
 OperationName = Literal[
     "all", "read", "write", "create", "delete", "alter", "describe", "describe_configs", "alter_configs",
     "cluster_action", "idempotent_write",
@@ -31,19 +34,6 @@ OperationName = Literal[
 
 
 _API_NAMES = frozenset(api.name for api in APIS.values())
-
-
-class Section(StrictScalars):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_key_has_its_default(cls, values: Any) -> Any:
-        """As "nodes:" with all its settings commented out."""
-        if not isinstance(values, dict):
-            return {} if values is None else values
-        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
-        return {key: value for key, value in values.items() if value is not None or key not in optional}
 
 
 class Nodes(Section):
@@ -140,6 +130,27 @@ class Policy(Section):
         self._folder = (context or {}).get("folder", Path())
 
 
+class Consume(Section):
+    """What consumers get of records that were stored although a policy rejects them."""
+
+    action: ConsumeAction = "off"
+    """Whether such a record is hidden, gets a header, or is not looked for."""
+    policy: str | None = Field(default=None, min_length=1)
+    """The policy of fetched records, as `topics.policy` is that of records that are produced. Default: the same."""
+    header: str = Field(default="kafka_sidecar.invalid", min_length=1, max_length=249)
+    """Name of the header that marked records get; its value is `policy/reason`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _action_alone(cls, given: Any) -> Any:
+        return {"action": given} if isinstance(given, str | bool) else given
+
+
+def _allow_action(schema: dict[str, Any]) -> None:
+    """In the schema, the action alone."""
+    schema["anyOf"] = [{"enum": ["off", "hide", "mark"], "type": "string"}, {"$ref": schema.pop("$ref")}]
+
+
 class Topic(Section):
     """The validation of the topics that match a name. The first matching entry applies."""
 
@@ -153,6 +164,10 @@ class Topic(Section):
     """Whether invalid records are rejected, only counted and sampled, or not validated at all."""
     percent: int = Field(default=100, ge=0, le=100)
     """The percentage of batches to which `enforce` applies; the others are treated as in `shadow`."""
+    dead_letters: TopicDeadLetters | None = Field(default=None, json_schema_extra=allow_name)
+    """Where rejected records go: the name of a topic, or a mapping. Default: nowhere."""
+    consume: Consume = Field(default=Consume(), json_schema_extra=_allow_action)
+    """What consumers get of stored records that a policy rejects: `off`, `hide`, `mark`, or settings."""
 
 
 class Validation(Section):

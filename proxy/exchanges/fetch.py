@@ -10,6 +10,7 @@ stepped over.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from functools import partial
 from struct import Struct
 from typing import Protocol
@@ -145,6 +146,14 @@ class FetchedPartition:
         return edits
 
 
+class Sees(IntEnum):
+    """What a stage is shown of fetched records. Those that see the same are in D8's order, reversed."""
+
+    SLICES = 0  # as they are stored: it makes messages whole
+    STORED = 1  # whole, and otherwise as they are stored
+    CHANGED = 2  # as the stages before have left them for this client
+
+
 class StageRun(FindsLarge, Protocol):
     """One stage at work on one request and its response."""
 
@@ -174,6 +183,8 @@ class StageRun(FindsLarge, Protocol):
 
 class Stage(Protocol):
     """What a feature does with Fetch requests."""
+
+    sees: Sees = Sees.CHANGED
 
     @property
     def fail_closed(self) -> bool:

@@ -21,6 +21,7 @@ from kafka_sidecar.codec.messages.share_fetch import (
     ShareFetchResponse,
 )
 from kafka_sidecar.plugins.effects import TURN, Steps
+from kafka_sidecar.proxy.exchanges.fetch import Sees
 from kafka_sidecar.proxy.exchanges.limits import PARTITIONS_PER_TURN, Limits
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, resolve
 from kafka_sidecar.proxy.relay.exchange import NO_LARGE, Client, FindsLarge, all_large
@@ -88,6 +89,8 @@ class StageRun(FindsLarge, Protocol):
 
 class Stage(Protocol):
     """What a feature does with ShareFetch requests."""
+
+    sees: Sees = Sees.CHANGED
 
     def start(self, client: Client, version: int) -> StageRun:
         """Begin with a request of this client."""

@@ -27,10 +27,12 @@ from kafka_sidecar.proxy.telemetry.clock import now_ms
 from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 
 if TYPE_CHECKING:
+    from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchStage
     from kafka_sidecar.proxy.exchanges.messages import MessageStage
+    from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
-    from kafka_sidecar.proxy.features.authorization.authorization import AuthorizationFeature
-    from kafka_sidecar.proxy.features.authorization.denials import Denials
+    from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
+    from kafka_sidecar.proxy.features.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
     from kafka_sidecar.proxy.features.producer_habits.producer_habits import ProducerHabitsFeature
@@ -63,10 +65,12 @@ FEATURES = (
         "authorization", "authorization",
         lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None, checks=False,
     ),
+    Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     Row("producer_habits", "producer_habits", lambda start, now: bool(now.producers)),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
     Row("validation", "validator", lambda start, now: now.uses_validation),
+    Row("dead_letters", "letters", lambda start, now: now.uses_dead_letters),
     Row("interception", "interception", lambda start, now: bool(now.interceptors)),
     Row("large_messages", "large_messages", lambda start, now: now.large_messages.is_enabled),
     Row("auditing", "audit", lambda start, now: start.audit.type is not None),
@@ -187,9 +191,9 @@ class Features:
     # What the pages of the admin port show; None where it is not configured.
 
     @property
-    def denials(self) -> Denials | None:
-        made = cast("AuthorizationFeature | None", self.made.get("authorization"))
-        return made.denials if made is not None else None
+    def denials(self) -> list[Denials]:
+        """Of each feature that denies something."""
+        return [feature.denials for feature in self._in_order() if feature.denials is not None]
 
     @property
     def rejections(self) -> list[Rejections]:
@@ -210,6 +214,10 @@ class Features:
         return cast("Validator | None", self.made.get("validation"))
 
     @property
+    def dead_letters(self) -> DeadLetters | None:
+        return cast("DeadLetters | None", self.made.get("dead_letters"))
+
+    @property
     def interception(self) -> Interception | None:
         return cast("Interception | None", self.made.get("interception"))
 
@@ -227,7 +235,8 @@ class Features:
 
 
 def compose(features: list[Stages], name_of: Callable[[bytes], str | None], limits: Limits) -> Mapping[int, Exchanges]:
-    """By API: its exchanges. ``features`` are in D8's order; what clients get passes them in reverse."""
+    """By API: its exchanges. ``features`` are in D8's order; what clients get passes them in reverse, but records pass
+    first those that make them whole, then those that look at what is stored (docs/decisions/0040)."""
     exchanges: dict[int, Exchanges] = {}
     backwards = features[::-1]
     produce = [stage for one in features for stage in one.produce_checks]
@@ -237,7 +246,7 @@ def compose(features: list[Stages], name_of: Callable[[bytes], str | None], limi
         from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 
         exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits, produce_guards)
-    fetch = [stage for one in backwards for stage in one.fetch]
+    fetch = sorted((stage for one in backwards for stage in one.fetch), key=_sees)
     fetch_guard = next((one.fetch_guard for one in features if one.fetch_guard is not None), None)
     if fetch or fetch_guard is not None:
         from kafka_sidecar.proxy.exchanges.fetch import FetchExchanges
@@ -250,6 +259,10 @@ def compose(features: list[Stages], name_of: Callable[[bytes], str | None], limi
     return exchanges
 
 
+def _sees(stage: FetchStage | ShareFetchStage) -> int:
+    return stage.sees
+
+
 def _message_stages(
     features: list[Stages], name_of: Callable[[bytes], str | None], limits: Limits
 ) -> Mapping[int, list[MessageStage]]:
@@ -258,7 +271,7 @@ def _message_stages(
     for one in features:
         for key, stage in one.messages.items():
             stages.setdefault(key, []).append(stage)
-    if acquired := [stage for one in reversed(features) for stage in one.acquired]:
+    if acquired := sorted((stage for one in reversed(features) for stage in one.acquired), key=_sees):
         from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 
         stages.setdefault(ApiKey.SHARE_FETCH, []).append(AcquiredRecords(acquired, name_of))

@@ -6,7 +6,7 @@ Its stages are those of design D8: what a client sends passes the features in th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +21,10 @@ from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
 if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
+    from kafka_sidecar.codec.records import BatchHeader, Records
+    from kafka_sidecar.large_messages.settings import TopicSettings
     from kafka_sidecar.policies.contract import TopicPolicy
+    from kafka_sidecar.policies.plans import Rejection
     from kafka_sidecar.proxy.exchanges.commits import Stage as CommitStage
     from kafka_sidecar.proxy.exchanges.fetch import GuardStage as FetchGuard
     from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchStage
@@ -29,10 +32,15 @@ if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
     from kafka_sidecar.proxy.exchanges.produce import GuardStage as ProduceGuard
     from kafka_sidecar.proxy.exchanges.produce import Stage as ProduceStage
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
+    from kafka_sidecar.proxy.features.denials import Denials
 
 
 class TopicPolicies(Protocol):
     """The policies that are set on topics with Kafka's own tools."""
+
+    @property
+    def own(self) -> Collection[str]:
+        """The names of topic configs that the sidecar keeps."""
 
     @property
     def ready(self) -> bool:
@@ -89,8 +97,45 @@ class Rejections(Protocol):
 
 
 @dataclass(slots=True)
+class RefusedBatch:
+    """A batch with records that policies reject."""
+
+    topic: str
+    partition: int
+    header: BatchHeader
+    records: Callable[[], Records]  # as they were sent; raises CodecError
+    rejections: Sequence[Rejection]  # by index; of as many records as policies name
+    message: str  # for the client, of the batch
+    rejection_id: str
+    is_enforced: bool
+    client_id: str | None
+    principal: str | None
+    is_kept: bool = False  # `Letters.keep` has begun with it
+
+
+class Letters(Protocol):
+    """What becomes of records that policies reject. Called in any thread."""
+
+    def topic_of(self, topic: str, is_enforced: bool) -> str | None:
+        """The dead letter topic to which rejected records of a topic go, if any."""
+
+    def turns_away(self, batch: RefusedBatch) -> bool:
+        """Whether nothing can be kept now: then that is counted, and nothing is left to do."""
+
+    def keep(self, batch: RefusedBatch) -> None:
+        """Keep copies of its records, to be sent. What cannot be kept is counted."""
+
+    def missed(self, topic: str, records: int, reason: str) -> None:
+        """So many rejected records of a topic cannot be kept."""
+
+
+def _no_large_messages(topic: str) -> None:
+    """No feature splits them."""
+
+
+@dataclass(slots=True)
 class Site:
-    """The sidecar, as its features see it. The last three are how one gives another what neither imports."""
+    """The sidecar, as its features see it. The last ones are how one gives another what neither imports."""
 
     config: Config  # as it was at the start
     topics: TopicNameCache
@@ -101,6 +146,8 @@ class Site:
     decided: Decided = Decided()
     policies: TopicPolicies | None = None
     check_policy: Callable[[str], None] = _accept  # raises ValueError
+    letters: Letters | None = None
+    large_messages: Callable[[str], TopicSettings | None] = _no_large_messages  # the settings of a topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +169,8 @@ NO_STAGES = Stages()
 
 class Feature:
     """One feature, with nothing to do where it does not say otherwise."""
+
+    denials: Denials | None = None  # where it denies clients something
 
     def load(self, config: Config) -> Callable[[], None]:
         """Load a configuration; what is returned applies it, to requests that begin then. Raises ConfigError."""

@@ -13,6 +13,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
@@ -131,6 +132,17 @@ def create_client(kind: Callable[..., T], access: BrokerAccess, **settings: Any)
     if access != BrokerAccess():
         connect_with(access, client)
     return created
+
+
+async def start_producer(access: BrokerAccess, **settings: Any) -> AIOKafkaProducer:
+    """A producer that is connected and writes to all replicas in sync. Raises what aiokafka raises."""
+    producer = create_client(AIOKafkaProducer, access, acks="all", **settings)
+    try:
+        await producer.start()
+    except BaseException:
+        await producer.stop()
+        raise
+    return producer
 
 
 async def create_topic(

@@ -17,6 +17,7 @@ KEYS = frozenset(
         "api",  # of a batch that is not intercepted
         "bootstrap_servers",
         "build",  # of the hot loops: compiled, python or partly compiled
+        "bytes",  # of dead letters on disk
         "bytes_from_broker",
         "bytes_from_client",
         "cause",  # reason for the end of a connection: a label value of kafka_sidecar_disconnects_total
@@ -28,6 +29,7 @@ KEYS = frozenset(
         "client_software",  # name and version, from ApiVersions (KIP-511)
         "config",  # path of the configuration file
         "connections",  # that are open
+        "dead_letter_topic",  # for records that a policy rejects
         "detail",  # a readable explanation
         "drain_timeout_s",
         "duration_s",  # of a connection, or of a call of an interceptor
@@ -42,6 +44,7 @@ KEYS = frozenset(
         "suppressed",  # lines of this kind that were rate-limited since the last one
         "suppressed_in_all",  # lines of any kind, because of log.max_rate
         "last_requests",  # of a connection that ended by an error: one text for each
+        "letters",  # dead letters
         "listener",  # "bootstrap" or "node N"
         "mode",  # enforce or shadow; open: the policy failed and has on_error: open
         "node",  # node id of a broker

@@ -40,6 +40,8 @@ OLD = {
     "OffsetCommitResponse": (0, 1),
     "OffsetFetchRequest": (0, 0),
     "OffsetFetchResponse": (0, 0),
+    "CreateTopicsRequest": (0, 1),
+    "CreateTopicsResponse": (0, 1),
     "DeleteTopicsRequest": (0, 0),
     "DeleteTopicsResponse": (0, 0),
 }

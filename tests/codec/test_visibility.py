@@ -1,4 +1,4 @@
-"""What consumers show of batches. Transactions are compared with Kafka's consumer in test_fetched_partition.py."""
+"""What consumers show of batches. Transactions are compared with Kafka's consumer in test_fetched_records.py."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def listening_sidecar(demo: Program) -> int:
 
 
 def test_the_demo_shows_its_figures_and_results(runs: Runs) -> None:
-    code = runs.demo.popen.wait(40)
+    code = runs.demo.popen.wait(90)
     text = runs.demo.output()
     assert code == 0, text
     assert "1,000 records sent, 1,000 acknowledged, 1,000 read" in text
@@ -67,6 +67,14 @@ def test_the_demo_shows_its_figures_and_results(runs: Runs) -> None:
     assert re.search(
         r"a document of 5,000,000 bytes is stored in \d slices and a carrier, each below the 1,048,576", text
     )
+    assert re.search(
+        r"^\$ kafka-sidecar dead-letters list refunds\.dlq .*\nletters +topic .*\n1 +refunds +require_header ",
+        text,
+        re.M,
+    )
+    assert re.search(r"^\$ kafka-sidecar dead-letters replay refunds\.dlq .*\n.*\n1 +refunds .* accepted", text, re.M)
+    assert "a refund without a trace-id: its producer got INVALID_RECORD, and 'refunds.dlq' has 1 dead letter" in text
+    assert "once the policy had changed 1 was replayed: it is in 'refunds' as it was sent" in text
     assert "its consumer got it whole, at the offset that its producer got" in text
     assert "a broker's own address in a client's metadata: never" in text
     assert '"message": "connection ended"' in text

@@ -34,8 +34,9 @@ SIDECAR_HOST = "127.0.0.2"
 class Node:
     """One broker process; it can be crashed, frozen and started again on the same ports with the same data."""
 
-    def __init__(self, node_id: int, version: str, ports: Ports, folder: Path) -> None:
+    def __init__(self, node_id: int, version: str, ports: Ports, folder: Path, classes: Path | None = None) -> None:
         self.id = node_id
+        self.classes = classes
         self.version = version
         self.ports = ports
         self.folder = folder
@@ -56,7 +57,9 @@ class Node:
 
     def spawn(self) -> None:
         """Starts the process without waiting for it."""
-        self._program = Program(java(self.version, "kafka.Kafka", self.config), self.folder / "broker.log")
+        self._program = Program(
+            java(self.version, "kafka.Kafka", self.config, classes=self.classes), self.folder / "broker.log"
+        )
 
     def wait(self, limit_s: float = START_LIMIT_S) -> None:
         """Returns when the broker serves requests."""
@@ -98,6 +101,7 @@ class Cluster:
 
     def __init__(self, version: str, work: Path, count: int, fronts: Mapping[int, int]) -> None:
         self.version = version
+        self._classes: Path | None = None
         self._fronts = fronts
         self.work = work
         self.id = new_id()
@@ -113,14 +117,17 @@ class Cluster:
         nodes: int = 1,
         overrides: Mapping[str, object] | None = None,
         fronts: Mapping[int, int] | None = None,
+        classes: Path | None = None,
     ) -> Cluster:
         """Returns when all nodes serve requests.
 
         Args:
             overrides: broker properties.
             fronts: by node, the port of a proxy between it and sidecars.
+            classes: a folder with classes that the properties name.
         """
         cluster = cls(version, Path(tempfile.mkdtemp(prefix="kafka-")), nodes, fronts or {})
+        cluster._classes = classes
         try:
             for number in cluster._voters:
                 cluster._format(number, overrides or {})
@@ -136,7 +143,7 @@ class Cluster:
     def _format(self, node_id: int, overrides: Mapping[str, object]) -> Node:
         ports = self._voters.get(node_id) or Ports(*free_ports(4, keep=True))
         folder = self.work / f"node-{node_id}"
-        node = self.nodes[node_id] = Node(node_id, self.version, ports, folder)
+        node = self.nodes[node_id] = Node(node_id, self.version, ports, folder, self._classes)
         node.format(
             self.id,
             {**properties(self.version, node_id, ports, self._voters, folder / "data", self._fronts), **overrides},

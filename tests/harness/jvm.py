@@ -55,9 +55,12 @@ class Prepared:
         return cls(folder / "storage", folder / "classes.jsa")
 
 
-def java(version: str, *arguments: str | Path) -> list[str | Path]:
-    """The command that runs a main class of one Kafka version."""
-    return ["java", *OPTIONS, *shared_classes(version), *_LOGGING, "-cp", jars(version), *arguments]
+def java(version: str, *arguments: str | Path, classes: Path | None = None) -> list[str | Path]:
+    """The command that runs a main class of one Kafka version. ``classes``: a folder with more classes."""
+    path = (
+        jars(version) if classes is None else f"{jars(version)}:{classes}"
+    )  # jars first, as in the archive of classes
+    return ["java", *OPTIONS, *shared_classes(version), *_LOGGING, "-cp", path, *arguments]
 
 
 def shared_classes(version: str) -> list[str]:

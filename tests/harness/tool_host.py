@@ -50,7 +50,7 @@ class ToolHost:
     def __init__(self, version: str) -> None:
         self.version = version
         # The jars come first, as in the archive of classes.
-        path = f"{jars(version)}:{_compiled(version)}"
+        path = f"{jars(version)}:{compiled(version)}"
         command = ["java", *OPTIONS, _MEMORY, *shared_classes(version), *_OPENS, _LOGGING, "-cp", path, "ToolHost"]
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         self._process = spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
@@ -125,7 +125,7 @@ class ToolHosts(dict[str, ToolHost]):
             host.stop()
 
 
-def _compiled(version: str) -> Path:
+def compiled(version: str) -> Path:
     """The folder of our compiled classes, made on first use and whenever a source has changed."""
     is_old = as_numbers(version) < (4,)
     sources = [file for file in sorted(SOURCES.glob("*.java")) if not (is_old and file.stem.startswith("Kafka4"))]

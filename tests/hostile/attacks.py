@@ -56,7 +56,8 @@ class Attack:
     name: str  # with its number in the table of docs/reference/limits.md
     prepare: Callable[[], Run]  # builds what is sent, before anything is measured
     security: Security = "PLAINTEXT"  # of the sidecar's listeners, and of the honest clients
-    more: str = ""  # sections of the sidecar's configuration
+    more: str = ""  # sections of the sidecar's configuration; FOLDER in them is one that it may use
+    topics: str = ""  # entries of its topics
     kept_mb: float = 1000.0  # resident memory that may still be used ten seconds after it
 
 

@@ -30,6 +30,8 @@ from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.habits import HABITS
 from hostile.honest import Waits
+from hostile.letters import LETTERS
+from hostile.letters import TOPIC as LETTER_TOPIC
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
 from hostile.schemas import SCHEMAS, configured
 from hostile.schemas import TOPICS as SCHEMA_TOPICS
@@ -47,7 +49,7 @@ HEADINGS = (
     "attack", "loop ms", "RSS MB: before", "at most", "10 s after", "descriptors", "log KB",
     "p99 ms, honest: produce", "consume", "2 MB batch",
 )  # fmt: skip
-TOPICS = ("honest", "large", "orders", "celled", *SCHEMA_TOPICS)
+TOPICS = ("honest", "large", "orders", "celled", LETTER_TOPIC, *SCHEMA_TOPICS)
 CONFIG = """
 policies:
   small-numbers: {type: cel, expression: "value != null"}
@@ -111,7 +113,9 @@ def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path,
 
 def configuration(attack: Attack, folder: Path) -> str:
     """Of the sidecar that is attacked."""
-    return CONFIG % configured(folder) + LISTENERS[attack.security](folder) + attack.more
+    policies, topics = configured(folder)
+    more = attack.more.replace("FOLDER", str(folder))
+    return CONFIG % (policies, topics + attack.topics) + LISTENERS[attack.security](folder) + more
 
 
 def tls_of_clients(folder: Path) -> str:
@@ -209,7 +213,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *HABITS):
+            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *HABITS):
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

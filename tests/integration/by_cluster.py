@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from xdist.scheduler import LoadFileScheduling
 
 # Folders whose files share a cluster.
-SHARED = ("interception", "large_messages", "together", "validation")
+SHARED = ("dead_letters", "interception", "large_messages", "replays", "together", "validation")
 # More than one cluster of three nodes is too much for two cores.
 THREE_NODES = ("test_matrix.py", "test_no_leak.py", "test_failures.py")
 

@@ -16,6 +16,7 @@ from harness.versions import NEWEST
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Security
 from hostile.habits import HABITS
+from hostile.letters import LETTERS
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER
 from hostile.run import configuration, create_topics, place_of
 from hostile.schemas import SCHEMAS
@@ -41,15 +42,17 @@ SHORT_SEGMENTS = tuple(attack for attack in SEGMENTS if attack.name.startswith((
 SHORT_SESSIONS = tuple(attack for attack in SESSIONS if attack.name.startswith(("61", "65")))
 SHORT_APIS = tuple(attack for attack in APIS if attack.name.startswith(("44", "49")))
 SHORT_SCHEMAS, SHORT_HABITS = SCHEMAS[:1], HABITS[1:2]
+SHORT_LETTERS = LETTERS[:2]
 SHORT_UNKNOWN = tuple(attack for attack in UNKNOWN if attack.name.startswith(("66", "67")))
 LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS),
         *(one for one in SEGMENTS if one not in SHORT_SEGMENTS),
         *(one for one in SESSIONS if one not in SHORT_SESSIONS),
         *(one for one in UNKNOWN if one not in SHORT_UNKNOWN), *SCHEMAS[1:],
-        *(one for one in HABITS if one not in SHORT_HABITS))  # fmt: skip
+        *LETTERS[2:], *(one for one in HABITS if one not in SHORT_HABITS))  # fmt: skip
 # Each third attack of the table with every change, all of them where there is time.
 SHORT_OTHERS = (
     *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS, *SHORT_UNKNOWN, *SHORT_SCHEMAS, *SHORT_HABITS,
+    *SHORT_LETTERS,
 )  # fmt: skip
 QUICK = (*ATTACKS[::3], *SHORT[:1], *SHORT_OTHERS)
 ROWS = (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_sidecar.plugins.patterns import covers, matcher, matches
+from kafka_sidecar.plugins.patterns import covers, first_matcher, matcher, matches
 
 NAMES = st.text("ab-.", max_size=8)
 
@@ -29,6 +29,12 @@ def test_all_other_characters_match_themselves(name: str, character: str) -> Non
 @given(st.lists(st.text("ab-.*?", max_size=4), max_size=4), NAMES)
 def test_of_several_patterns_one_is_enough(patterns: list[str], name: str) -> None:
     assert matcher(patterns)(name) == any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@given(st.lists(st.lists(st.text("ab-.*?", max_size=4), max_size=3), max_size=4), NAMES)
+def test_of_several_lists_it_is_the_first_with_a_pattern_that_matches(lists: list[list[str]], name: str) -> None:
+    expected = next((at for at, patterns in enumerate(lists) if matcher(patterns)(name)), None)
+    assert first_matcher(lists)(name) == expected
 
 
 def test_a_few_patterns_are_asked_at_once() -> None:

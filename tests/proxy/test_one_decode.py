@@ -17,8 +17,7 @@ from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.messages.produce import ProduceRequest, ProduceResponse
 from kafka_sidecar.codec.records import batch as batch_module
 from kafka_sidecar.codec.records import log_validator
-from kafka_sidecar.proxy.exchanges import fetch, produce
-from kafka_sidecar.proxy.features.interception import fetched_partition
+from kafka_sidecar.proxy.exchanges import fetch, fetched_records, produce
 
 POLICY = {
     "policies": {"stub": {"type": "support.policies:Stub"}},
@@ -48,7 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(produce, "scan_produce")
     count(fetch, "scan_fetch")
     count(log_validator, "batches")
-    count(fetched_partition, "batches")
+    count(fetched_records, "batches")
     count(batch_module, "decompress")
     return counted
 

@@ -18,6 +18,7 @@ from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
 from kafka_sidecar.proxy.features.schema_registries.registries import families_of
 from kafka_sidecar.proxy.features.topic_configs.changes import Changes
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
+from kafka_sidecar.proxy.features.topic_guards.topic_guards import families_of_guards
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.watchdog import Watchdog
@@ -58,6 +59,7 @@ def all_metrics(*own: Metric) -> Metrics:
         lambda: families_of([_schema_registry(count(501))]),
         _refusals().families,
         lambda: TopicConfigs.families(_topic_configs()),
+        lambda: families_of_guards({("CreateTopics", "partitions", "enforce"): 551}),
         lambda: of_audit(_audit()),
         lambda: AccessAudit.families(_access()),
         lambda: Supervisor.families(_supervisor()),

@@ -13,7 +13,7 @@ from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import Acls
 from kafka_sidecar.proxy.features.authorization.authorization import Authorization, rules_of
-from kafka_sidecar.proxy.features.authorization.denials import Denials
+from kafka_sidecar.proxy.features.denials import Denials
 from support.client import FakeClient
 from support.driven import Driven, driven
 

@@ -18,9 +18,14 @@ def some(examples: Iterable[T], of: int, at: int = 0) -> list[T]:
     return list(examples) if TAKES_ALL else list(islice(examples, at % of, None, of))
 
 
+def sparse(examples: Iterable[T], of: int) -> list[T]:
+    """All examples; where few are taken, one of ``of`` and the first: for tests whose compiled run takes them all."""
+    return list(islice(examples, 0, None, of)) if TAKES_FEW else list(examples)
+
+
 def rounds(most: int) -> int:
     """How often a test repeats itself with other random values."""
-    return most if TAKES_ALL else max(2, most // 4)
+    return most if TAKES_ALL else 1 if TAKES_FEW else max(2, most // 4)
 
 
 def for_each(

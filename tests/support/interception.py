@@ -248,8 +248,8 @@ class Intercepting:
         self.cluster_answers = True
         self.asked_for: list[bytes | str] = []
         self.services = Services(
-            self.topics.name_of, self.stats, lambda: self.now_ms, time.perf_counter, limit, message_max_bytes, hold_for,
-            hides_unreadable,
+            name_of=self.topics.name_of, report=self.stats, clock=lambda: self.now_ms, stopwatch=time.perf_counter,
+            limit=limit, message_max_bytes=message_max_bytes, hold_for=hold_for, hides_unreadable=hides_unreadable,
         )  # fmt: skip
         self.client = FakeClient()
         self.needs: list[Need] = []

@@ -73,7 +73,9 @@ def page(name: str) -> Page:
 
 
 def all_pages() -> list[Page]:
-    top = (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"))
+    top = (
+        ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+    )
     pages = (path for folder in ("docs", "helm", "bench") for path in sorted((ROOT / folder).rglob("*.md")))
     return [Page(path) for path in [*top, *pages]]
 

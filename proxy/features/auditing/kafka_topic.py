@@ -6,13 +6,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError, RecordTooLargeError
 
 from kafka_sidecar.audit.outbox import Pending
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
-from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client, create_topic
+from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client, create_topic, start_producer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 REQUEST_LIMIT_MS = 10_000
@@ -79,13 +78,7 @@ class KafkaTopic:
             )
         finally:
             await admin.close()
-        producer: Any = create_client(
-            AIOKafkaProducer, self._access, acks="all", compression_type="lz4", linger_ms=LINGER_MS,
-            max_request_size=MAX_REQUEST_BYTES, **self._common,
+        return await start_producer(
+            self._access, compression_type="lz4", linger_ms=LINGER_MS, max_request_size=MAX_REQUEST_BYTES,
+            **self._common,
         )  # fmt: skip
-        try:
-            await producer.start()
-        except BaseException:
-            await producer.stop()
-            raise
-        return producer

@@ -15,7 +15,6 @@ from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, 
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckProduce, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
-from kafka_sidecar.proxy.features.authorization.denials import Denials
 from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
 from kafka_sidecar.proxy.features.authorization.group_apis import (
     GROUP_APIS,
@@ -27,6 +26,7 @@ from kafka_sidecar.proxy.features.authorization.pages import CheckPages
 from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckShared
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
+from kafka_sidecar.proxy.features.denials import Denials
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stages
 
 CHECKED_APIS: Mapping[int, CheckedApi] = {
@@ -131,6 +131,8 @@ class Authorization:
 
 class AuthorizationFeature(Feature):
     """Rules of who may do what, and that no client changes the topic in which topic configs are stored."""
+
+    denials: Denials
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.message import Message, Struct, replace_fields
+from kafka_sidecar.codec.message import Message, replace_fields
+from kafka_sidecar.proxy.exchanges.elements import ElementsApi
 from kafka_sidecar.proxy.exchanges.messages import Rejection
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Operation, Resource
 
@@ -48,6 +49,10 @@ def _nothing(request: Any) -> Iterable[Need]:
     return ()
 
 
+def _none(of: Any, request: Any) -> Need | None:
+    return None
+
+
 class Sight(Protocol):
     """Whether a client is allowed to see something."""
 
@@ -70,30 +75,14 @@ def shown_if(need_of: Callable[[Any], Need]) -> Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elements:
-    """Parts of a request that are denied one by one: topics, groups, transactional ids. ``Any``: a part."""
+class CheckedApi(ElementsApi):
+    """One API. ``Any`` is its request, a part of it that is denied alone, or a result in the response."""
 
-    arrays: tuple[str, ...]  # of the request, in its versions
-    need_of: Callable[[Any, Any], Need | None]  # from a part and the request
-    reject: Callable[[Any, Rejection], Struct]  # the result of a part
-    error_of_others: int | None = None  # what the other parts get where one is denied; None: they go on
-
-    def of(self, request: Any) -> Iterable[Any]:
-        """All parts."""
-        return (one for name in self.arrays for one in getattr(request, name))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedApi:
-    """One API. ``Any`` is its request, or a result in the response."""
-
-    request: type[Message] | None = None  # None: it needs always the same, and is not read
-    response: type[Message]
     needs: Callable[[Any], Iterable[Need]] = _nothing  # all of these, or the request is refused as a whole
     refuse: Callable[[Any, Rejection], Message] | None = None  # None: with the response's error code, or its results'
     unless: Need | None = None  # who is allowed this needs nothing else
-    elements: Elements | None = None
-    results: str = ""  # the array of the response
+    need_of: Callable[[Any, Any], Need | None] = _none  # from a part and the request
+    error_of_others: int | None = None  # what the other parts get where one is denied; None: they go on
     shown: Shown | None = None
 
     def refusal(self, request: Any, why: Rejection) -> Message:
@@ -104,9 +93,9 @@ class CheckedApi:
         if "error_code" in fields:
             values = {"error_code": why.error_code, "error_message": why.message}
             return replace_fields(self.response(), **{name: values[name] for name in values.keys() & fields})
-        assert self.elements is not None
-        return self.with_results(self.elements.reject(one, why) for one in self.elements.of(request))
+        return self.answer(self.reject(one, why) for one in self.elements(request))
 
-    def with_results(self, results: Iterable[Struct]) -> Message:
-        """A response that has these results alone."""
-        return replace_fields(self.response(), **{self.results: tuple(results)})
+
+def checked(api: ElementsApi, **more: Any) -> CheckedApi:
+    """An API that other features know too, with what it needs."""
+    return CheckedApi(**{field.name: getattr(api, field.name) for field in fields(api)}, **more)

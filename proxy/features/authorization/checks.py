@@ -9,9 +9,10 @@ Produce is checked by a stage among those of its records, so that its frame is o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
@@ -20,6 +21,7 @@ from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.exchanges.elements import Cut
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.exchanges.produce import StageRun
@@ -28,13 +30,12 @@ from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     ERRORS,
     CheckedApi,
-    Elements,
     Need,
     Shown,
     on_topic,
     on_transaction,
 )
-from kafka_sidecar.proxy.features.authorization.denials import MAX_NAMED, Denials, Denied, explained
+from kafka_sidecar.proxy.features.denials import MAX_NAMED, Denials, Denied, explained
 from kafka_sidecar.proxy.relay.acks import ProduceHead
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -100,32 +101,23 @@ class Check(MessageStage):
         return CheckRun(self._rules, self._key, self._api, client)
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """The parts of a request, by what becomes of them."""
-
-    kept: Mapping[str, tuple[Any, ...]]  # by array
-    results: tuple[Struct, ...]  # of those that are denied
-    denied: Sequence[Rejection]
-
-
 class CheckRun(MessageRun):
     """One request and its response."""
 
-    __slots__ = ("_api", "_client", "_key", "_request", "_results", "_rules", "_shown")
+    __slots__ = ("_api", "_client", "_cut", "_key", "_request", "_rules", "_shown")
 
     def __init__(self, rules: Rules, key: int, api: CheckedApi, client: Client) -> None:
         self._rules = rules
         self._key = key
         self._api = api
         self._client = client
-        self._results: tuple[Struct, ...] = ()  # of denied elements
+        self._cut: Cut | None = None  # with denied elements
         self._shown: Shown | None = None  # what of the broker's results, to the request
         self._request: Any = None
 
     @property
     def wants_response(self) -> bool:
-        return bool(self._results) or self._shown is not None
+        return self._cut is not None or self._shown is not None
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         api, rules = self._api, self._rules
@@ -134,62 +126,56 @@ class CheckRun(MessageRun):
             if watches:
                 rules.allowed(self._key, [api.unless], self._client)
             return None
-        message = self._request = (yield from request.read(api.request)) if api.request is not None else None
+        message = self._request = (yield from request.read(api.request)) if api.request is not Message else None
         if (why := (yield from offload(partial(self._refusal, message), request.elements))) is not None:
             rules.denials.record(self._key, [why], self._client)
             return api.refusal(message, explained(why))
         self._shown = api.shown
         if watches:
             rules.allowed(self._key, api.needs(message), self._client)
-        if (elements := api.elements) is None or message is None:
+        if not api.arrays:
             return None
-        ids = yield from offload(partial(_topic_ids, elements, message), request.elements)
+        ids = yield from offload(partial(_topic_ids, api, message), request.elements)
         yield from resolve(ids, rules.name_of)
-        decided = yield from offload(partial(self._decide, elements, message), request.elements)
-        rules.denials.record(self._key, decided.denied, self._client)
-        if watches and (kept := [one for some in decided.kept.values() for one in some]):
-            rules.allowed(self._key, (elements.need_of(one, message) for one in kept), self._client)
-        if decided.results and not any(decided.kept.values()):
-            return api.with_results(decided.results)
-        if decided.results:
-            self._results = decided.results
-            request.replace(replace_fields(message, **decided.kept))
-        return None
+        denied = yield from offload(partial(self._denied, message), request.elements)
+        rules.denials.record(self._key, [why for why in denied if why is not None], self._client)
+        cut = yield from offload(partial(self._without, message, denied), request.elements)
+        if watches and (kept := api.elements(cut.request)):
+            rules.allowed(self._key, (api.need_of(one, message) for one in kept), self._client)
+        if cut.rejected and cut.answer is None:
+            self._cut = cut
+            request.replace(cut.request)
+        return cut.answer
 
     def response(self, response: OpenMessage) -> Steps[None]:
-        """Leave out what the client may not see. Denied elements come last: clients look them up by name."""
+        """Leave out what the client may not see, and add the results of denied elements."""
         name, message = self._api.results, (yield from response.read(self._api.response))
-        results = getattr(message, name)
         sight = _Sight(self._rules, self._key, self._client.principal)
-        visible = yield from offload(partial(self._visible, results, sight), response.elements)
+        visible = yield from offload(partial(self._completed, getattr(message, name), sight), response.elements)
         self._rules.denials.record(self._key, sight.denied, self._client)
-        response.replace(replace_fields(message, **{name: (*visible, *self._results)}))
+        response.replace(replace_fields(message, **{name: visible}))
 
     def _refusal(self, message: Any) -> Rejection | None:
         """Why the request is denied as a whole, if it is."""
         checked = (self._rules.check(self._key, need, self._client.principal) for need in self._api.needs(message))
         return next((why for why in checked if why is not None), None)
 
-    def _decide(self, elements: Elements, message: Any) -> Decided:
-        kept: dict[str, tuple[Any, ...]] = {}
-        denied: list[tuple[Any, Rejection]] = []
-        for name in elements.arrays:
-            checked = [
-                (one, self._rules.check(self._key, elements.need_of(one, message), self._client.principal))
-                for one in getattr(message, name)
-            ]
-            denied += [(one, why) for one, why in checked if why is not None]
-            kept[name] = tuple(one for one, why in checked if why is None)
-        by_rules = [why for _, why in denied]
-        if denied and elements.error_of_others is not None:
-            why = Rejection(elements.error_of_others, "another topic of the request is denied")
-            denied += [(one, why) for some in kept.values() for one in some]
-            kept = dict.fromkeys(kept, ())
-        results = (
-            elements.reject(one, explained(why) if number < MAX_NAMED else why)
-            for number, (one, why) in enumerate(denied)
-        )
-        return Decided(kept, tuple(results), by_rules)
+    def _denied(self, message: Any) -> list[Rejection | None]:
+        """Of each element, why it is denied."""
+        needs = (self._api.need_of(one, message) for one in self._api.elements(message))
+        return [self._rules.check(self._key, need, self._client.principal) for need in needs]
+
+    def _without(self, message: Any, denied: Sequence[Rejection | None]) -> Cut:
+        named = set(islice((at for at, one in enumerate(denied) if one is not None), MAX_NAMED))
+        why = [explained(one) if one is not None and at in named else one for at, one in enumerate(denied)]
+        if (others := self._api.error_of_others) is not None and any(why):
+            why = [one or Rejection(others, "another topic of the request is denied") for one in why]
+        return self._api.cut(message, why)
+
+    def _completed(self, results: Iterable[Struct], sight: _Sight) -> tuple[Struct, ...]:
+        """What the client gets of the broker's results, with those of denied elements."""
+        visible = self._visible(results, sight)
+        return self._cut.complete(visible) if self._cut is not None else tuple(visible)
 
     def _visible(self, results: Iterable[Struct], sight: _Sight) -> Iterable[Struct]:
         if (shown := self._shown) is None:
@@ -216,8 +202,8 @@ class _Sight:
         return why
 
 
-def _topic_ids(elements: Elements, message: Any) -> list[bytes]:
-    needs = (elements.need_of(one, message) for one in elements.of(message))
+def _topic_ids(api: CheckedApi, message: Any) -> list[bytes]:
+    needs = (api.need_of(one, message) for one in api.elements(message))
     return [need.name for need in needs if need is not None and isinstance(need.name, bytes)]
 
 

@@ -41,7 +41,6 @@ from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation, Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
-    Elements,
     Need,
     Sight,
     on_cluster,
@@ -51,8 +50,8 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     shown_if,
 )
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun
-from kafka_sidecar.proxy.features.authorization.denials import explained
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
+from kafka_sidecar.proxy.features.denials import explained
 from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
 MAX_BEGINNING = 249  # characters of a topic's name
@@ -196,33 +195,27 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
         needs=_one_coordinated,
         refuse=_no_coordinator,
         results="coordinators",
-        elements=Elements(
-            arrays=("coordinator_keys",),
-            need_of=_coordinated,
-            reject=_reject_key,
-        ),
+        arrays=("coordinator_keys",),
+        need_of=_coordinated,
+        reject=_reject_key,
     ),
     ApiKey.DELETE_GROUPS: CheckedApi(
         request=delete_groups.DeleteGroupsRequest,
         response=delete_groups.DeleteGroupsResponse,
         results="results",
-        elements=Elements(
-            arrays=("groups_names",),
-            need_of=partial(group_described, Operation.DELETE),
-            reject=partial(reject_group, delete_groups.DeletableGroupResult),
-        ),
+        arrays=("groups_names",),
+        need_of=partial(group_described, Operation.DELETE),
+        reject=partial(reject_group, delete_groups.DeletableGroupResult),
     ),
     ApiKey.OFFSET_COMMIT: CheckedApi(
         request=offset_commit.OffsetCommitRequest,
         response=offset_commit.OffsetCommitResponse,
         needs=partial(group_of, Operation.READ),
         results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=committed,
-            reject=partial(
-                reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
-            ),
+        arrays=("topics",),
+        need_of=committed,
+        reject=partial(
+            reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
         ),
     ),
     ApiKey.OFFSET_DELETE: CheckedApi(
@@ -230,11 +223,9 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
         response=offset_delete.OffsetDeleteResponse,
         needs=partial(group_of, Operation.DELETE),
         results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=partial(named, Operation.READ),
-            reject=_reject_deletion,
-        ),
+        arrays=("topics",),
+        need_of=partial(named, Operation.READ),
+        reject=_reject_deletion,
     ),
 }
 
@@ -286,23 +277,19 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
         response=share_fetch.ShareFetchResponse,
         needs=partial(group_of, Operation.READ),
         results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_shared,
-            reject=partial(_reject_shared, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData),
-        ),
+        arrays=("topics",),
+        need_of=_shared,
+        reject=partial(_reject_shared, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData),
     ),
     ApiKey.SHARE_ACKNOWLEDGE: CheckedApi(
         request=share_acknowledge.ShareAcknowledgeRequest,
         response=share_acknowledge.ShareAcknowledgeResponse,
         needs=partial(group_of, Operation.READ),
         results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_shared,
-            reject=partial(
-                _reject_shared, share_acknowledge.ShareAcknowledgeTopicResponse, share_acknowledge.PartitionData
-            ),
+        arrays=("topics",),
+        need_of=_shared,
+        reject=partial(
+            _reject_shared, share_acknowledge.ShareAcknowledgeTopicResponse, share_acknowledge.PartitionData
         ),
     ),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: CheckedApi(
@@ -310,22 +297,18 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
         response=alter_share_group_offsets.AlterShareGroupOffsetsResponse,
         needs=partial(group_of, Operation.READ),
         results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_topic_name,
-            reject=_reject_alteration,
-        ),
+        arrays=("topics",),
+        need_of=_topic_name,
+        reject=_reject_alteration,
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: CheckedApi(
         request=delete_share_group_offsets.DeleteShareGroupOffsetsRequest,
         response=delete_share_group_offsets.DeleteShareGroupOffsetsResponse,
         needs=partial(group_of, Operation.DELETE),
         results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_topic_name,
-            reject=_reject_share_deletion,
-        ),
+        arrays=("topics",),
+        need_of=_topic_name,
+        reject=_reject_share_deletion,
     ),
 }
 
@@ -394,11 +377,9 @@ def _descriptions(
         request=request,
         response=response,
         results="groups",
-        elements=Elements(
-            arrays=("group_ids",),
-            need_of=partial(group_described, Operation.DESCRIBE),
-            reject=partial(_reject_group_with_message, result),
-        ),
+        arrays=("group_ids",),
+        need_of=partial(group_described, Operation.DESCRIBE),
+        reject=partial(_reject_group_with_message, result),
         shown=partial(_shown_group, result, topics_of),
     )
 
@@ -408,11 +389,9 @@ GROUP_DESCRIPTIONS: Mapping[int, CheckedApi] = {
         request=describe_groups.DescribeGroupsRequest,
         response=describe_groups.DescribeGroupsResponse,
         results="groups",
-        elements=Elements(
-            arrays=("groups",),
-            need_of=partial(group_described, Operation.DESCRIBE),
-            reject=partial(reject_group, describe_groups.DescribedGroup),
-        ),
+        arrays=("groups",),
+        need_of=partial(group_described, Operation.DESCRIBE),
+        reject=partial(reject_group, describe_groups.DescribedGroup),
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _descriptions(
         consumer_group_describe.ConsumerGroupDescribeRequest,
@@ -440,12 +419,10 @@ GROUP_DESCRIPTIONS: Mapping[int, CheckedApi] = {
         request=describe_share_group_offsets.DescribeShareGroupOffsetsRequest,
         response=describe_share_group_offsets.DescribeShareGroupOffsetsResponse,
         results="groups",
-        elements=Elements(
-            arrays=("groups",),
-            need_of=lambda group, request: on_group(Operation.DESCRIBE, group.group_id),
-            reject=lambda group, why: _reject_group_with_message(
-                describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup, group.group_id, why
-            ),
+        arrays=("groups",),
+        need_of=lambda group, request: on_group(Operation.DESCRIBE, group.group_id),
+        reject=lambda group, why: _reject_group_with_message(
+            describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup, group.group_id, why
         ),
         shown=_with_shown_offsets,
     ),

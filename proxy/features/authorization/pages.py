@@ -67,7 +67,8 @@ class CheckPagesRun(CheckRun):
             if page.next_cursor == cursor:
                 cursor = None  # it never ends
                 break
-        response.replace(replace_fields(first, topics=(*shown.topics, *self._results), next_cursor=cursor))
+        topics = self._cut.complete(shown.topics) if self._cut is not None else tuple(shown.topics)
+        response.replace(replace_fields(first, topics=topics, next_cursor=cursor))
 
     def _ask(self, cursor: Cursor) -> Steps[DescribeTopicPartitionsResponse]:
         """What follows at the broker."""

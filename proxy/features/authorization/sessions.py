@@ -29,8 +29,8 @@ from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection, resol
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, Rules
-from kafka_sidecar.proxy.features.authorization.denials import explained
 from kafka_sidecar.proxy.features.authorization.topic_apis import is_replica
+from kafka_sidecar.proxy.features.denials import explained
 from kafka_sidecar.proxy.relay.exchange import Client
 
 MAX_SHARE_SESSIONS = 4  # of one connection that are remembered; Kafka's clients have one
@@ -126,10 +126,10 @@ class CheckFetchRun(CheckRun):
             answer = yield from super().request(request)
             session_id, epoch = self._request.session_id, self._request.session_epoch
             replica = is_replica(self._request)
-        is_denied = answer is not None or bool(self._results)
+        is_denied = answer is not None or self._cut is not None
         # With a denied topic it would not be the session that the client knows, which gets an error once.
         if epoch > 0 and (is_denied or not session_id or not self._stage.knows(client, session_id, replica)):
-            self._results = ()
+            self._cut = None
             _opened(client).fetch = None
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if epoch == BEGINS and is_denied and answer is None:
@@ -185,7 +185,7 @@ class CheckSharedRun(CheckRun):
         if asked.share_session_epoch == BEGINS:
             self._begins = terms
         elif not self._knows(asked.share_session_epoch, terms):
-            self._results = ()
+            self._cut = None
             return replace_fields(self._api.response(), error_code=ErrorCode.SHARE_SESSION_NOT_FOUND)
         return answer
 
@@ -211,7 +211,7 @@ class CheckSharedRun(CheckRun):
             self._rules.denials.record(self._key, denied, self._client)
             if shown is not None:
                 response.replace(replace_fields(answered, responses=shown))
-        if self._results:
+        if self._cut is not None:
             yield from super().response(response)
 
     def _unknown_ids(self, topics: Iterable[ShareFetchableTopicResponse]) -> list[bytes]:

@@ -13,26 +13,22 @@ from typing import Any
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.message import Struct
 from kafka_sidecar.codec.messages import (
-    alter_configs,
-    create_partitions,
-    create_topics,
     delete_records,
     delete_topics,
     describe_configs,
     describe_producers,
     describe_topic_partitions,
     fetch,
-    incremental_alter_configs,
     list_offsets,
     offset_for_leader_epoch,
 )
-from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.proxy.exchanges import elements
 from kafka_sidecar.proxy.exchanges.messages import GROUP_RESOURCE, TOPIC_RESOURCE, Rejection, reject_resource
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
-    Elements,
     Need,
+    checked,
     on_cluster,
     on_group,
     on_topic,
@@ -56,17 +52,13 @@ def _config_resource(operation: Operation, of: Any, request: Any) -> Need:
     return on_cluster(operation)  # brokers, their loggers, client metrics
 
 
+_altered = partial(_config_resource, Operation.ALTER_CONFIGS)
+
+
 def _deleted(of: str | delete_topics.DeleteTopicState, request: Any) -> Need:
     if isinstance(of, str):  # before version 6
         return on_topic(Operation.DELETE, of)
     return on_topic(Operation.DELETE, of.topic_id if of.name is None else of.name)
-
-
-def _reject_deletion(of: str | delete_topics.DeleteTopicState, why: Rejection) -> Struct:
-    name, topic_id = (of, NO_ID) if isinstance(of, str) else (of.name, of.topic_id)
-    return delete_topics.DeletableTopicResult(
-        name=name, topic_id=topic_id, error_code=why.error_code, error_message=why.message
-    )
 
 
 def _reject_records(of: delete_records.DeleteRecordsTopic, why: Rejection) -> Struct:
@@ -77,18 +69,6 @@ def _reject_records(of: delete_records.DeleteRecordsTopic, why: Rejection) -> St
         for one in of.partitions
     )
     return delete_records.DeleteRecordsTopicResult(name=of.name, partitions=tuple(partitions))
-
-
-def _reject_partitions(of: create_partitions.CreatePartitionsTopic, why: Rejection) -> Struct:
-    return create_partitions.CreatePartitionsTopicResult(
-        name=of.name, error_code=why.error_code, error_message=why.message
-    )
-
-
-def _reject_creation(of: create_topics.CreatableTopic, why: Rejection) -> Struct:
-    return create_topics.CreatableTopicResult(
-        name=of.name, error_code=why.error_code, error_message=why.message, configs=()
-    )
 
 
 def is_replica(request: fetch.FetchRequest) -> bool:
@@ -147,126 +127,70 @@ def _reject_description(of: describe_topic_partitions.TopicRequest, why: Rejecti
 
 
 TOPIC_APIS: Mapping[int, CheckedApi] = {
-    ApiKey.DELETE_TOPICS: CheckedApi(
-        request=delete_topics.DeleteTopicsRequest,
-        response=delete_topics.DeleteTopicsResponse,
-        results="responses",
-        elements=Elements(
-            arrays=("topics", "topic_names"),
-            need_of=_deleted,
-            reject=_reject_deletion,
-        ),
-    ),
+    ApiKey.DELETE_TOPICS: checked(elements.DELETE_TOPICS, need_of=_deleted),
     ApiKey.DELETE_RECORDS: CheckedApi(
         request=delete_records.DeleteRecordsRequest,
         response=delete_records.DeleteRecordsResponse,
         results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=partial(named, Operation.DELETE),
-            reject=_reject_records,
-        ),
+        arrays=("topics",),
+        need_of=partial(named, Operation.DELETE),
+        reject=_reject_records,
     ),
-    ApiKey.CREATE_PARTITIONS: CheckedApi(
-        request=create_partitions.CreatePartitionsRequest,
-        response=create_partitions.CreatePartitionsResponse,
-        results="results",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=partial(named, Operation.ALTER),
-            reject=_reject_partitions,
-        ),
+    ApiKey.CREATE_PARTITIONS: checked(elements.CREATE_PARTITIONS, need_of=partial(named, Operation.ALTER)),
+    ApiKey.ALTER_CONFIGS: checked(elements.ALTER_CONFIGS, need_of=partial(_config_resource, Operation.ALTER_CONFIGS)),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: checked(
+        elements.INCREMENTAL_ALTER_CONFIGS, need_of=partial(_config_resource, Operation.ALTER_CONFIGS)
     ),
-    ApiKey.ALTER_CONFIGS: CheckedApi(
-        request=alter_configs.AlterConfigsRequest,
-        response=alter_configs.AlterConfigsResponse,
-        results="responses",
-        elements=Elements(
-            arrays=("resources",),
-            need_of=partial(_config_resource, Operation.ALTER_CONFIGS),
-            reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
-        ),
-    ),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: CheckedApi(
-        request=incremental_alter_configs.IncrementalAlterConfigsRequest,
-        response=incremental_alter_configs.IncrementalAlterConfigsResponse,
-        results="responses",
-        elements=Elements(
-            arrays=("resources",),
-            need_of=partial(_config_resource, Operation.ALTER_CONFIGS),
-            reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
-        ),
-    ),
-    ApiKey.CREATE_TOPICS: CheckedApi(
-        request=create_topics.CreateTopicsRequest,
-        response=create_topics.CreateTopicsResponse,
-        unless=on_cluster(Operation.CREATE),
-        results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=partial(named, Operation.CREATE),
-            reject=_reject_creation,
-        ),
+    ApiKey.CREATE_TOPICS: checked(
+        elements.CREATE_TOPICS, unless=on_cluster(Operation.CREATE), need_of=partial(named, Operation.CREATE)
     ),
     ApiKey.DESCRIBE_CONFIGS: CheckedApi(
         request=describe_configs.DescribeConfigsRequest,
         response=describe_configs.DescribeConfigsResponse,
         results="results",
-        elements=Elements(
-            arrays=("resources",),
-            need_of=partial(_config_resource, Operation.DESCRIBE_CONFIGS),
-            reject=partial(reject_resource, partial(describe_configs.DescribeConfigsResult, configs=())),
-        ),
+        arrays=("resources",),
+        need_of=partial(_config_resource, Operation.DESCRIBE_CONFIGS),
+        reject=partial(reject_resource, partial(describe_configs.DescribeConfigsResult, configs=())),
     ),
     ApiKey.FETCH: CheckedApi(
         request=fetch.FetchRequest,
         response=fetch.FetchResponse,
         results="responses",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=_fetched,
-            reject=_reject_fetch,
-        ),
+        arrays=("topics",),
+        need_of=_fetched,
+        reject=_reject_fetch,
     ),
     ApiKey.LIST_OFFSETS: CheckedApi(
         request=list_offsets.ListOffsetsRequest,
         response=list_offsets.ListOffsetsResponse,
         results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=partial(named, Operation.DESCRIBE),
-            reject=_reject_offsets,
-        ),
+        arrays=("topics",),
+        need_of=partial(named, Operation.DESCRIBE),
+        reject=_reject_offsets,
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: CheckedApi(
         request=offset_for_leader_epoch.OffsetForLeaderEpochRequest,
         response=offset_for_leader_epoch.OffsetForLeaderEpochResponse,
         results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=partial(named_topic, Operation.DESCRIBE),
-            reject=_reject_epochs,
-        ),
+        arrays=("topics",),
+        need_of=partial(named_topic, Operation.DESCRIBE),
+        reject=_reject_epochs,
     ),
     ApiKey.DESCRIBE_PRODUCERS: CheckedApi(
         request=describe_producers.DescribeProducersRequest,
         response=describe_producers.DescribeProducersResponse,
         results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=partial(named, Operation.READ),
-            reject=_reject_producers,
-        ),
+        arrays=("topics",),
+        need_of=partial(named, Operation.READ),
+        reject=_reject_producers,
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: CheckedApi(
         request=describe_topic_partitions.DescribeTopicPartitionsRequest,
         response=describe_topic_partitions.DescribeTopicPartitionsResponse,
         results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=partial(named, Operation.DESCRIBE),
-            reject=_reject_description,
-        ),
+        arrays=("topics",),
+        need_of=partial(named, Operation.DESCRIBE),
+        reject=_reject_description,
         shown=shown_if(lambda topic: on_topic(Operation.DESCRIBE, topic.name or topic.topic_id)),
     ),
 }

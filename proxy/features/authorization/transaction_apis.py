@@ -24,7 +24,6 @@ from kafka_sidecar.proxy.exchanges.messages import Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
-    Elements,
     Need,
     Sight,
     on_cluster,
@@ -116,12 +115,10 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
         needs=_writing,
         refuse=_refuse_writing,
         results="results_by_topic_v3_and_below",
-        elements=Elements(
-            arrays=("v3_and_below_topics",),
-            need_of=partial(named, Operation.WRITE),
-            reject=_reject_writing,
-            error_of_others=ErrorCode.OPERATION_NOT_ATTEMPTED,
-        ),
+        arrays=("v3_and_below_topics",),
+        need_of=partial(named, Operation.WRITE),
+        reject=_reject_writing,
+        error_of_others=ErrorCode.OPERATION_NOT_ATTEMPTED,
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: CheckedApi(
         request=add_offsets_to_txn.AddOffsetsToTxnRequest,
@@ -134,14 +131,12 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
         response=txn_offset_commit.TxnOffsetCommitResponse,
         needs=_transaction_and_group,
         results="topics",
-        elements=Elements(
-            arrays=("topics",),
-            need_of=committed,
-            reject=partial(
-                reject_commit,
-                txn_offset_commit.TxnOffsetCommitResponseTopic,
-                txn_offset_commit.TxnOffsetCommitResponsePartition,
-            ),
+        arrays=("topics",),
+        need_of=committed,
+        reject=partial(
+            reject_commit,
+            txn_offset_commit.TxnOffsetCommitResponseTopic,
+            txn_offset_commit.TxnOffsetCommitResponsePartition,
         ),
     ),
     ApiKey.WRITE_TXN_MARKERS: CheckedApi(
@@ -155,11 +150,9 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
         request=describe_transactions.DescribeTransactionsRequest,
         response=describe_transactions.DescribeTransactionsResponse,
         results="transaction_states",
-        elements=Elements(
-            arrays=("transactional_ids",),
-            need_of=lambda name, request: on_transaction(Operation.DESCRIBE, name),
-            reject=_reject_state,
-        ),
+        arrays=("transactional_ids",),
+        need_of=lambda name, request: on_transaction(Operation.DESCRIBE, name),
+        reject=_reject_state,
         shown=_with_shown_topics,
     ),
     ApiKey.LIST_TRANSACTIONS: CheckedApi(

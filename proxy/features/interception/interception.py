@@ -36,7 +36,9 @@ class Interception(Feature):
     def __init__(self, name_of: Callable[[bytes], str | None]) -> None:
         self.stats = InterceptionStats(time.monotonic)
         self.catalog = InterceptorCatalog((), self.stats)
-        self._services = Services(name_of, self.stats, now_ms, time.perf_counter, 0, 0)
+        self._services = Services(
+            name_of=name_of, report=self.stats, clock=now_ms, stopwatch=time.perf_counter, limit=0, message_max_bytes=0
+        )
         self._fetches = PlugInFetches("interceptor")
 
     def register(self, performer: Performer) -> None:

@@ -262,7 +262,7 @@ class TopicInterception(TopicRun):
         return Intercepted(sealed, chain.collect_details(new))
 
     def _settle(self, partition: PartitionRecords, found: Intercepted | str) -> None:
-        stats = self._run.services.stats
+        stats = self._run.services.report
         if isinstance(found, str):
             stats.skipped(API, found, self._topic)
             return
@@ -279,7 +279,7 @@ class TopicInterception(TopicRun):
 
     def _keep(self, partition: PartitionRecords, details: Details | None, is_too_large: bool, changed: int = 0) -> None:
         """The batch goes on as it came. ``changed``: what to add to the number of changed ones."""
-        stats = self._run.services.stats
+        stats = self._run.services.report
         if is_too_large:
             stats.skipped(API, "would_be_too_large", self._topic)
         self._note(partition, details)

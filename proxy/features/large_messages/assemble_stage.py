@@ -21,7 +21,7 @@ from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, Unre
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import Steps
-from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Sees, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS, FetchStart
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch, shows_markers
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition
@@ -43,6 +43,8 @@ MAX_RESPONSE_BYTES = 64 << 20  # with two messages or more: many clients accept 
 
 class AssembleStage(Stage):
     """Large messages of the topics that are enabled now."""
+
+    sees = Sees.SLICES
 
     def __init__(self, find: FindSettings, services: AssemblyServices) -> None:
         self._find = find
@@ -242,6 +244,8 @@ def _merge(
 
 class ShareAssembleStage(ShareFetchApiStage):
     """Large messages of the topics that are enabled now."""
+
+    sees = Sees.SLICES
 
     def __init__(self, find: FindSettings, services: AssemblyServices) -> None:
         self._find = find

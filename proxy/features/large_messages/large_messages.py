@@ -251,4 +251,5 @@ def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
     large_messages = LargeMessages(site.topics.name_of, site.topics.id_of)
     large_messages.register(site.performer)
+    site.large_messages = lambda topic: large_messages.topics.find(topic)
     return large_messages

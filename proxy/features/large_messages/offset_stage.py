@@ -23,7 +23,7 @@ from kafka_sidecar.plugins.effects import Steps, TimeLeft, TimeLimit, Work
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commits import Stage
-from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Sees
 from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchApiStage
 from kafka_sidecar.proxy.exchanges.fetch import StageRun as FetchApiRun
 from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
@@ -105,6 +105,7 @@ def is_li_client(client_id: str | None, patterns: Sequence[str]) -> bool:
 class SafeOffsetStage(FetchApiStage):
     """The topics whose consumers get li's headers."""
 
+    sees = Sees.SLICES  # next to assembly, whose messages it looks at
     fail_closed = False
 
     def __init__(

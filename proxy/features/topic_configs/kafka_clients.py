@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
@@ -16,7 +16,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import TopicIds
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
-from kafka_sidecar.proxy.runtime.aiokafka_settings import LONG_POLL_MS, create_client, create_topic
+from kafka_sidecar.proxy.runtime.aiokafka_settings import LONG_POLL_MS, create_client, create_topic, start_producer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 REQUEST_LIMIT_MS = 5000
@@ -98,13 +98,7 @@ class KafkaClients:
         """The offset of the record once all replicas in sync have it. Raises one of ``failures``."""
         async with self._starting:
             if self._producer is None:
-                producer: Any = create_client(AIOKafkaProducer, self._access, acks="all", **self._common)
-                try:
-                    await producer.start()
-                except BaseException:
-                    await producer.stop()
-                    raise
-                self._producer = producer
+                self._producer = await start_producer(self._access, **self._common)
         written = await self._producer.send_and_wait(self._topic, value, key, partition=0)
         offset: int = written.offset
         return offset

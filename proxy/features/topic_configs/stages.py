@@ -14,15 +14,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import decode_response, encode_request
-from kafka_sidecar.codec.message import Message, Struct, replace_fields
-from kafka_sidecar.codec.messages import alter_configs, create_topics, incremental_alter_configs
+from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicConfigs
 from kafka_sidecar.codec.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_sidecar.codec.messages.describe_configs import (
@@ -34,14 +31,14 @@ from kafka_sidecar.codec.messages.describe_configs import (
 )
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import TURN, Steps
-from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges import elements
+from kafka_sidecar.proxy.exchanges.elements import Cut, ElementsApi, rejection_of
 from kafka_sidecar.proxy.exchanges.messages import (
     TOPIC_RESOURCE,
     MessageRun,
     MessageStage,
     OpenMessage,
     Rejection,
-    reject_resource,
 )
 from kafka_sidecar.proxy.features.topic_configs.entries import (
     Change,
@@ -53,7 +50,7 @@ from kafka_sidecar.proxy.features.topic_configs.entries import (
     StoreConfigs,
     invalid,
 )
-from kafka_sidecar.proxy.relay.exchange import Client, Send
+from kafka_sidecar.proxy.relay.exchange import Client
 
 
 class AlterConfigs(MessageStage):
@@ -71,42 +68,40 @@ class AlterConfigs(MessageStage):
 class AlterConfigsRun(MessageRun):
     """One request that sets topic configs, and its response."""
 
-    __slots__ = ("_api", "_changes", "_client", "_keeper", "_rejections", "_resources", "_validate_only", "_version")
+    __slots__ = ("_api", "_changes", "_client", "_cut", "_keeper", "_rejections", "_validate_only", "_version")
 
     def __init__(self, api: ConfigsApi, client: Client, version: int, keeper: Keeper) -> None:
         self._api = api
         self._client = client
         self._version = version
         self._keeper = keeper
-        self._resources: list[Any] = []  # of the request
+        self._cut: Cut | None = None
         self._changes: dict[Identity, Change] = {}  # to be stored if the broker agrees
         self._rejections: dict[Identity, Rejection] = {}  # of resources that the broker does not get
         self._validate_only = False
 
     @property
     def wants_response(self) -> bool:
-        return bool(self._changes or self._rejections)
+        return bool(self._changes) or (self._cut is not None and bool(self._cut.rejected))
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         api = self._api
         message = yield from request.read(api.request)
-        self._resources = list(getattr(message, api.resources))
+        resources = api.elements(message)
         self._validate_only = getattr(message, "validate_only")  # noqa: B009 - all three have it
         # The broker rejects a resource that is named twice: which of the two would be ours to check?
-        times = Counter(map(api.identify, self._resources))
+        times = Counter(map(api.identify, resources))
         rest = []
-        for resource in self._resources:
+        for resource in resources:
             rest.append(self._take_own(resource, times[api.identify(resource)] == 1))
             yield TURN
         refused = [(topic, why) for (_, topic), why in self._rejections.items()]
         refused += yield from self._validate(request, message, rest)
         self._keeper.refused(self._client, refused)
-        kept = tuple(resource for resource in rest if api.identify(resource) not in self._rejections)
-        if self._rejections and not kept:
-            results = tuple(api.reject(one, self._rejections[api.identify(one)]) for one in self._resources)
-            return replace_fields(api.response(), **{api.results: results})
-        request.replace(replace_fields(message, **{api.resources: kept}))
-        return None
+        why = [self._rejections.get(api.identify(resource)) for resource in rest]
+        self._cut = api.cut(replace_fields(message, **{api.resources: tuple(rest)}), why)
+        request.replace(self._cut.request)
+        return self._cut.answer
 
     def response(self, response: OpenMessage) -> Steps[None]:
         api = self._api
@@ -130,7 +125,9 @@ class AlterConfigsRun(MessageRun):
             self._keeper.refused(self._client, failed)
         for identity, change in agreed.items():
             results[identity] = [self._complete(result, change, failures) for result in results[identity]]
-        response.replace(replace_fields(message, **{api.results: tuple(self._in_order(results))}))
+        completed = (result for same in results.values() for result in same)
+        in_order = self._cut.complete(completed) if self._cut is not None else tuple(completed)
+        response.replace(replace_fields(message, **{api.results: in_order}))
 
     def _take_own(self, resource: Any, is_named_once: bool) -> Any:
         """What the broker gets of one resource; own configs of it become a change or a rejection."""
@@ -159,20 +156,16 @@ class AlterConfigsRun(MessageRun):
     ) -> Steps[list[tuple[str, Rejection]]]:
         """Reject the changes that the broker would reject, and of the others those whose values are invalid, which are
         returned."""
-        api, version = self._api, self._version
+        api = self._api
         new = {of for of, change in self._changes.items() if any(value is not None for value in change.values.values())}
         refused: list[tuple[str, Rejection]] = []
         if not new:
             return refused
-        asked = tuple(resource for resource in rest if api.identify(resource) in new)
-        question = replace_fields(message, **{api.resources: asked, "validate_only": True})
-        encode = partial(encode_request, question, version, request.correlation_id, self._client.client_id)
-        (answer,) = yield Send(((yield from offload(encode, request.elements)),))
-        opened = yield from offload(partial(decode_response, api.response, answer, version), request.elements)
-        results = {api.identify(result): result for result in getattr(opened.message, api.results)}
+        asked = (resource for resource in rest if api.identify(resource) in new)
+        results = yield from api.validate(request, message, asked, self._version, self._client)
         for identity in new:
             change = self._changes[identity]
-            rejection = self._rejection_of_broker(results.get(identity))
+            rejection = rejection_of(results.get(identity))
             if rejection is None and (rejection := self._rejection_of(change)) is not None:
                 refused.append((change.topic, rejection))
             if rejection is not None:
@@ -180,13 +173,6 @@ class AlterConfigsRun(MessageRun):
                 del self._changes[identity]
             yield TURN
         return refused
-
-    def _rejection_of_broker(self, result: Any | None) -> Rejection | None:
-        if result is None:
-            return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker has not answered for this topic")
-        if result.error_code != ErrorCode.NONE:
-            return Rejection(result.error_code, result.error_message or "")
-        return None
 
     def _rejection_of(self, change: Change) -> Rejection | None:
         own = self._keeper.own
@@ -211,20 +197,6 @@ class AlterConfigsRun(MessageRun):
             for name, value in change.values.items()
         )
         return replace_fields(result, configs=result.configs + own)
-
-    def _in_order(self, results: Mapping[Identity, list[Any]]) -> Iterable[Any]:
-        """The broker's results with those of rejected resources among them, in the order of the request."""
-        ordered: dict[Identity, list[Any]] = {}
-        if self._rejections:
-            for resource in self._resources:
-                identity = self._api.identify(resource)
-                if identity in self._rejections:
-                    ordered[identity] = [self._api.reject(resource, self._rejections[identity])]
-                elif identity in results:
-                    ordered[identity] = results[identity]
-        for identity, same in results.items():
-            ordered.setdefault(identity, same)
-        return (result for same in ordered.values() for result in same)
 
 
 def _with_topic_id(change: Change, result: Any) -> Change:
@@ -364,28 +336,20 @@ class Operation(IntEnum):
 OPERATIONS = frozenset(Operation)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigsApi:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsApi(ElementsApi):
     """One API. ``Any``: a resource of its request, or a result of its response."""
 
     key: ApiKey
-    request: type[Message]
-    response: type[Message]
-    resources: str  # the array of the request
-    results: str  # the array of the response
-    identify: Callable[[Any], Identity]  # a resource or a result
+    identify: Callable[[Any], Identity]
     is_own: Callable[[OwnConfigs, Any], bool]  # whether a config of a resource is one of the sidecar's
     new_values: Callable[[list[Any]], NewValues | Rejection]  # what such configs of a resource set
     replaces: bool  # whether configs that are not named go back to their defaults
-    reject: Callable[[Any, Rejection], Struct]  # the result of a resource
 
-
-def _identify_topic(of: Any) -> Identity:
-    return TOPIC_RESOURCE, of.name
-
-
-def _identify_resource(of: Any) -> Identity:
-    return of.resource_type, of.resource_name
+    @property
+    def resources(self) -> str:
+        """The array of the request."""
+        return self.arrays[0]
 
 
 def _is_named(own: OwnConfigs, config: Any) -> bool:
@@ -431,48 +395,33 @@ def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> Re
     return None
 
 
-def _reject_topic(topic: create_topics.CreatableTopic, why: Rejection) -> Struct:
-    return create_topics.CreatableTopicResult(name=topic.name, error_code=why.error_code, error_message=why.message)
+def _configs_api(api: ElementsApi, **more: Any) -> ConfigsApi:
+    return ConfigsApi(**{field.name: getattr(api, field.name) for field in fields(api)}, **more)
 
 
 CONFIGS_APIS: Mapping[int, ConfigsApi] = {
     api.key: api
     for api in (
-        ConfigsApi(
+        _configs_api(
+            elements.CREATE_TOPICS,
             key=ApiKey.CREATE_TOPICS,
-            request=create_topics.CreateTopicsRequest,
-            response=create_topics.CreateTopicsResponse,
-            resources="topics",
-            results="topics",
-            identify=_identify_topic,
             is_own=_is_named,
             new_values=_values_of_created,
             replaces=True,
-            reject=_reject_topic,
         ),
-        ConfigsApi(
+        _configs_api(
+            elements.ALTER_CONFIGS,
             key=ApiKey.ALTER_CONFIGS,
-            request=alter_configs.AlterConfigsRequest,
-            response=alter_configs.AlterConfigsResponse,
-            resources="resources",
-            results="responses",
-            identify=_identify_resource,
             is_own=_is_named,
             new_values=_values_of_replaced,
             replaces=True,
-            reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
         ),
-        ConfigsApi(
+        _configs_api(
+            elements.INCREMENTAL_ALTER_CONFIGS,
             key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
-            request=incremental_alter_configs.IncrementalAlterConfigsRequest,
-            response=incremental_alter_configs.IncrementalAlterConfigsResponse,
-            resources="resources",
-            results="responses",
-            identify=_identify_resource,
             is_own=_has_operation,
             new_values=_values_of_incremental,
             replaces=False,
-            reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
         ),
     )
 }

@@ -10,8 +10,8 @@ from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings, parse_
 from kafka_sidecar.policies.plans import OnFailure
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
-from kafka_sidecar.proxy.config.sections import Policy
-from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig, TopicRule
+from kafka_sidecar.proxy.config.sections import Consume, Policy, Topic
+from kafka_sidecar.proxy.features.validation.rules import ConsumeRule, Rules, TopicConfig, TopicRule
 from kafka_sidecar.proxy.runtime.schema_registries import registries
 
 
@@ -40,12 +40,25 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
         return
     invalid = config.policies.keys() - valid.keys()  # an unknown policy would be reported for each topic again
     for index, topic in enumerate(config.topics):
-        try:
-            if topic.policy is not None and not (invalid and invalid & _names(topic.policy)):
-                policies.plan(topic.policy)
-        except ValueError as error:
-            yield Mistake(("topics", index, "policy"), str(error))
+        for at, text in _strings(topic):
+            try:
+                if not (invalid and invalid & _names(text)):
+                    policies.plan(text)
+            except ValueError as error:
+                yield Mistake(("topics", index, *at), str(error))
+        yield from _consume_mistakes(config, topic, ("topics", index, "consume"))
     policies.close()
+
+
+def _consume_mistakes(config: Config, topic: Topic, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+    consume = topic.consume
+    if consume.action == "off":
+        if consume != Consume():
+            yield Mistake(at, "has no effect: set its action to hide or mark")
+    elif consume.policy is None and topic.policy is None and config.topic_configs.topic is None:
+        yield Mistake(at, "has no effect: the topic has no policy; name one here or under topics.policy")
+    elif topic.mode == "off":
+        yield Mistake(at, "has no effect: the mode of the topic is off")
 
 
 def _schema_policy_mistakes(config: Config) -> Iterator[Mistake]:
@@ -88,11 +101,24 @@ def rules(config: Config, report: OnFailure, topic_config: TopicConfig | None) -
     except ValueError as error:
         raise ValueError(f"policies: {error}") from error
     for topic in config.topics:
-        if topic.policy is not None:
+        for _, text in _strings(topic):
             try:
-                policies.plan(topic.policy)
+                policies.plan(text)
             except ValueError as error:
                 policies.close()
                 raise ValueError(f"topics: {topic.name}: {error}") from error
-    topics = [TopicRule(topic.name, topic.policy, topic.mode, topic.percent) for topic in config.topics]
-    return Rules(policies, topics, topic_config)
+    return Rules(policies, [_topic_rule(topic) for topic in config.topics], topic_config)
+
+
+def _topic_rule(topic: Topic) -> TopicRule:
+    consume = topic.consume
+    rule = ConsumeRule(consume.action, consume.policy, consume.header) if consume.action != "off" else None
+    return TopicRule(topic.name, topic.policy, topic.mode, topic.percent, rule)
+
+
+def _strings(topic: Topic) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The policy strings of a topic, and where they are."""
+    if topic.policy is not None:
+        yield ("policy",), topic.policy
+    if topic.consume.policy is not None:
+        yield ("consume", "policy"), topic.consume.policy

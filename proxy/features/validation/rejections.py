@@ -44,6 +44,7 @@ class Origin:
     sender: Sender = Sender()
     header: BatchHeader | None = None  # None: the data is not a batch
     applied: Applied | None = None
+    letter_topic: str | None = None  # the dead letter topic to which its records go
 
 
 UNKNOWN = Origin()

@@ -23,12 +23,22 @@ from kafka_sidecar.policies.plans import Plan, Rule
 from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 Mode = Literal["enforce", "shadow", "off"]
+Action = Literal["hide", "mark"]
 MAX_TOPICS = 10_000  # whose plans are kept
 MAX_PARTITIONS = 1000  # of a topic, whose metadata are kept
 
 # What is set on a topic of this name and id with Kafka's own tools.
 TopicConfig = Callable[[str, bytes], TopicPolicy]
 HASH_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeRule:
+    """What consumers get of rejected records."""
+
+    action: Action
+    policy: str | None  # None: the one of records that are produced
+    header: str  # that marked records get
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,7 @@ class TopicRule:
     policy: str | None
     mode: Mode
     percent: int  # of the batches for which the mode holds; the others are validated as in "shadow"
+    consume: ConsumeRule | None = None  # None: fetched records are not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,15 @@ class Applied:
         return self.mode == "enforce" and crc % 100 < self.percent
 
 
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """What holds for the fetched records of one topic."""
+
+    applied: Applied
+    action: Action
+    header: str
+
+
 class MisconfiguredError(ValueError):
     """A topic's string that no policy understands: nothing can be said about its records."""
 
@@ -83,7 +103,12 @@ class Rules:
         self._topic_config = topic_config
         # Whether no topic can have a policy.
         self.are_empty = topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in topics)
+        # Whether the records of any topic are looked at when they are fetched; and whether some may be hidden.
+        looked_at = [rule for rule in topics if rule.consume is not None and rule.mode != "off"]
+        self.consume = bool(looked_at)
+        self.hide = any(rule.consume is not None and rule.consume.action == "hide" for rule in looked_at)
         self._found: dict[tuple[str, TopicPolicy], Applied | MisconfiguredError | None] = {}  # by topic and its config
+        self._consumed: dict[str, tuple[ConsumeRule | None, Applied | None]] = {}  # by topic
         weakref.finalize(self, catalog.close)  # once the last request that is validated by these rules is done
 
     @property
@@ -106,7 +131,7 @@ class Rules:
 
     def why_none(self, topic: str) -> str:
         """Why a topic has no policy, for a person."""
-        rule = next((rule for rule in self.topics if matches(topic, [rule.name])), None)
+        rule = self._entry(topic)
         if rule is None:
             return "no entry of topics: matches its name"
         return f"topics: {rule.name} has " + ("mode off" if rule.mode == "off" else "no policy")
@@ -129,8 +154,45 @@ class Rules:
             raise found.with_traceback(None)
         return found
 
+    def consume_rule(self, topic: str) -> ConsumeRule | None:
+        """What the configuration says of a topic's consumers; None: fetched records are not looked at."""
+        return self._consume_entry(topic)[0]
+
+    def consumed(self, topic: str, topic_id: bytes) -> Consumed | None:
+        """What holds for fetched records of a topic; None: they are not looked at.
+
+        Raises MisconfiguredError as `of` does.
+        """
+        consume, applied = self._consume_entry(topic)
+        if consume is None:
+            return None
+        if consume.policy is None:
+            applied = self.of(topic, topic_id)
+        return Consumed(applied, consume.action, consume.header) if applied is not None else None
+
+    def _consume_entry(self, topic: str) -> tuple[ConsumeRule | None, Applied | None]:
+        """What the configuration says, and what holds for the policy that it names, if it names one."""
+        found = self._consumed.get(topic)
+        if found is None:
+            if len(self._consumed) >= MAX_TOPICS:
+                self._consumed.clear()
+            found = self._consumed[topic] = self._find_consumed(self._entry(topic))
+        return found
+
+    def _find_consumed(self, rule: TopicRule | None) -> tuple[ConsumeRule | None, Applied | None]:
+        if rule is None or rule.consume is None or rule.mode == "off":
+            return None, None
+        text = rule.consume.policy
+        if text is None:
+            return rule.consume, None
+        plan = self._catalog.plan(text)  # which was understood when the configuration was loaded
+        return rule.consume, Applied(text, plan, rule.mode, rule.percent, f"topics: {rule.name}, consume")
+
+    def _entry(self, topic: str) -> TopicRule | None:
+        return next((rule for rule in self.topics if matches(topic, [rule.name])), None)
+
     def _find(self, topic: str, set_on_it: TopicPolicy) -> Applied | MisconfiguredError | None:
-        rule = next((rule for rule in self.topics if matches(topic, [rule.name])), None)
+        rule = self._entry(topic)
         text, source = set_on_it.policy, "the topic's config"
         if text is None and rule is not None:
             text, source = rule.policy, f"topics: {rule.name}"

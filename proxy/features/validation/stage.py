@@ -33,6 +33,7 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     summarize,
     without_errors,
 )
+from kafka_sidecar.proxy.features.feature import Letters, RefusedBatch
 from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of, with_id
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -43,6 +44,8 @@ TIMED_OUT = PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, "the validation took
 # InvalidBatch: the records cannot be read. TimeoutError: the policies have not decided in time.
 Verdict = list[Rejection] | PolicyFailedError | InvalidBatch | TimeoutError
 ACCEPTED: Verdict = []
+MAX_INLINE_LETTERS = 200  # records that are copied while others wait
+MAX_INLINE_LETTER_BYTES = 256 << 10
 GivenUp = frozenset[tuple[str, object]]
 
 
@@ -92,6 +95,7 @@ class Terms:
     id_of: Callable[[str], bytes]
     time_limit: TimeLimit  # of one request
     max_record_errors: int  # of one response
+    letters: Letters | None = None
 
 
 class ValidationRun(StageRun):
@@ -136,9 +140,11 @@ class ValidationRun(StageRun):
         shown_id = self.terms.id_of(topic) if topic_id == NO_ID else topic_id  # rules hold for what the client named
         return TopicValidation(self, topic, shown_id, applied)
 
-    def origin(self, header: BatchHeader | None = None, applied: Applied | None = None) -> Origin:
+    def origin(
+        self, header: BatchHeader | None = None, applied: Applied | None = None, letter_topic: str | None = None
+    ) -> Origin:
         """Where a batch of this request is from."""
-        return Origin(sender_of(self._client, self.request), header, applied)
+        return Origin(sender_of(self._client, self.request), header, applied, letter_topic)
 
     def time_left(self) -> TimeLeft:
         """For this request; few need it."""
@@ -196,8 +202,7 @@ class TopicValidation(TopicRun):
                 return None
         if verdict is None or isinstance(verdict, ResolveRequired):
             return self._ask_on(partition, topic, verdict)
-        self._settle(partition, topic, verdict)
-        return None
+        return self._settle(partition, topic, verdict)
 
     def _ask_on(
         self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
@@ -207,7 +212,8 @@ class TopicValidation(TopicRun):
             verdict = yield from self._decide(partition, topic, verdict)
         except TimeoutError as error:
             verdict = error
-        self._settle(partition, topic, verdict)
+        if (steps := self._settle(partition, topic, verdict)) is not None:
+            yield from steps
 
     def _decide(
         self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
@@ -257,39 +263,93 @@ class TopicValidation(TopicRun):
         if records > 0:  # what a header says, if its batch was not inflated
             run.records += records
 
-    def _settle(self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict) -> None:
+    def _settle(self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict) -> Steps[None] | None:
         """Count what the policies say, and reject the batch if they are enforced."""
         batch, run = partition.valid_batch, self._run
         if verdict.__class__ is not InvalidBatch and verdict.__class__ is not TimeoutError:
             self._count(batch)
         if not verdict:
-            return
+            return None
         report = run.terms.report
         enforced = self._applied.enforces(batch.header.crc)
-        origin = run.origin(batch.header, self._applied)
+        refused: Sequence[Rejection] = ()  # of what may become dead letters: what a client sends again is none
         if isinstance(verdict, InvalidBatch):
             rejection = _of_structure(verdict)
-            found = report.unreadable(topic, verdict.message, enforced, origin)
+            found = report.unreadable(topic, verdict.message, enforced, run.origin(batch.header, self._applied))
+            self._miss(topic, batch.header.count, enforced)
         elif isinstance(verdict, TimeoutError):
             rejection = TIMED_OUT
-            found = report.timed_out(topic, rejection.message, enforced, origin)
+            found = report.timed_out(topic, rejection.message, enforced, run.origin(batch.header, self._applied))
         elif isinstance(verdict, PolicyFailedError):
             rejection = _of_failure(verdict)
+            is_final = enforced and rejection.error_code != ErrorCode.REQUEST_TIMED_OUT
+            letter_topic = self._letter_topic(topic, enforced) if is_final else None
+            origin = run.origin(batch.header, self._applied, letter_topic)
             found = report.failed(topic, verdict, enforced, origin)
             bare(bare(verdict).error)
+            if letter_topic is not None:
+                refused = (Rejection(WHOLE_BATCH, rejection.message, verdict.policy, "policy_failed"),)
         else:
+            letter_topic = self._letter_topic(topic, enforced)
+            fault = find_fault(batch) if enforced or letter_topic is not None else None
+            if fault is not None and letter_topic is not None:
+                self._miss(topic, batch.header.count, enforced)
+                letter_topic = None
+            origin = run.origin(batch.header, self._applied, letter_topic)
             found = report.rejected(topic, verdict, enforced, origin)
-            if not enforced:
-                return
-            fault = find_fault(batch)
-            rejection = _of_structure(fault) if fault is not None else run.explain(verdict)
+            if letter_topic is not None:
+                refused = verdict
+            rejection = (
+                _of_structure(fault) if fault is not None else run.explain(verdict) if enforced
+                else _of_policies(verdict)
+            )  # fmt: skip
         if enforced:
             partition.rejection = with_id(rejection, found)
+        return self._keep(partition, topic, refused, rejection.message, found, enforced) if refused else None
+
+    def _letter_topic(self, topic: TopicMetadata, enforced: bool) -> str | None:
+        letters = self._run.terms.letters
+        return letters.topic_of(topic.topic, enforced) if letters is not None else None
+
+    def _miss(self, topic: TopicMetadata, records: int, enforced: bool) -> None:
+        """Count records that cannot become dead letters, because they cannot be read."""
+        letters = self._run.terms.letters
+        if letters is not None and letters.topic_of(topic.topic, enforced) is not None:
+            letters.missed(topic.topic, max(records, 0), "unreadable")
+
+    def _keep(
+        self, partition: PartitionRecords, topic: TopicMetadata, refused: Sequence[Rejection], message: str, found: str,
+        enforced: bool,
+    ) -> Steps[None] | None:  # fmt: skip
+        """Keep rejected records as dead letters: at once if there are few, or in a thread."""
+        run, letters, batch = self._run, self._run.terms.letters, partition.valid_batch
+        assert letters is not None  # there is a topic for them
+        sender = run.origin().sender
+        records = partial(partition.records, run.terms.limit)
+        kept = RefusedBatch(
+            topic.topic, partition.index, batch.header, records, refused, message, found, enforced, sender.client_id,
+            sender.principal,
+        )  # fmt: skip
+        if letters.turns_away(kept):
+            return None
+        is_small = batch.header.count <= MAX_INLINE_LETTERS and partition.size <= MAX_INLINE_LETTER_BYTES
+        if is_small and not takes_long(batch, MAX_INLINE_LETTERS) and partition.size:
+            letters.keep(kept)
+            return None
+        return self._keep_in_thread(letters, kept, is_light(batch, MAX_INLINE_LETTERS))
+
+    def _keep_in_thread(self, letters: Letters, kept: RefusedBatch, light: bool) -> Steps[None]:
+        try:
+            yield Work(partial(letters.keep, kept), is_light=light, limit=self._run.time_left())
+        except TimeoutError:
+            if not kept.is_kept:  # else it counts what it has not done
+                letters.missed(kept.topic, max(kept.header.count, 0), "timed_out")
 
     def _reject_invalid(self, partition: PartitionRecords, topic: TopicMetadata, why: InvalidBatch) -> None:
         enforced = self._applied.enforces(0)  # there is no checksum by which a share could be chosen
         origin = self._run.origin(applied=self._applied)
         found = self._run.terms.report.unreadable(topic, why.message, enforced, origin)
+        self._miss(topic, 1, enforced)
         if enforced:
             partition.rejection = with_id(_of_structure(why), found)
 

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 MAX_SERIES = 1000  # combinations of label values; further ones are counted as OTHER. As many for reserved topics
 OTHER = "(other)"
+Series = tuple[str, str, str, str]  # topic, policy, mode, reason
 LOG_INTERVAL_S = 10.0  # for one topic, policy, reason and mode
 
 
@@ -41,10 +42,10 @@ class ValidationStats:
     recent: RecentRejections = field(default_factory=RecentRejections)
     # Whether a topic has series of its own whatever other names clients send.
     is_reserved: Callable[[str], bool] = field(default=lambda topic: False)
-    _lines: LogLimiter = field(init=False)
+    lines: LogLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lines = LogLimiter(LOG_INTERVAL_S, self.clock)
+        self.lines = LogLimiter(LOG_INTERVAL_S, self.clock)
 
     def families(self) -> Iterator[Family]:
         """The metrics of validation."""
@@ -78,8 +79,9 @@ class ValidationStats:
         """Policies reject records of a batch. Returns the id of this rejection, as the next methods do."""
         mode = _mode(enforced)
         for (policy, reason), records in Counter((one.policy, one.reason) for one in rejections).items():
-            self._count(topic.topic, policy, mode, reason, records)
-        return self._store(topic.topic, topic.partition, mode, rejections[0], len(rejections), rejections, origin)
+            self.add(self.rejections, (topic.topic, policy, mode, reason), records)
+        first, records = rejections[0], len(rejections)
+        return self._log(self.store(topic.topic, topic.partition, mode, first, records, rejections, origin))
 
     def unreadable(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin = UNKNOWN) -> str:
         """Data is not a valid batch, or cannot be read."""
@@ -108,7 +110,7 @@ class ValidationStats:
         else:
             text, reason = f"the policy failed: {type(error.error).__name__}", "policy_failed"
         why = Rejection(WHOLE_BATCH, text, error.policy, reason)
-        return self._store(topic.topic, topic.partition, mode, why, 0, (), origin, is_logged=False)
+        return self.store(topic.topic, topic.partition, mode, why, 0, (), origin).id
 
     def timed_out(self, topic: TopicMetadata, message: str, enforced: bool, origin: Origin = UNKNOWN) -> str:
         """The policies have not decided about a batch in time."""
@@ -122,7 +124,7 @@ class ValidationStats:
         self.failures[policy, mode] += 1
         is_known = isinstance(error, UnavailableError)
         kind = ("policy failed", policy, type(error).__name__)
-        if (suppressed := self._lines.due(kind)) is not None:
+        if (suppressed := self.lines.due(kind)) is not None:
             log.error(
                 "policy failed",
                 exc_info=None if is_known else redact_error(error),
@@ -138,10 +140,10 @@ class ValidationStats:
     def _without_policy(
         self, topic: str, partition: int, why: Rejection, enforced: bool, origin: Origin, count: int = 1
     ) -> str:
-        self._count(topic, why.policy, _mode(enforced), why.reason, count)
-        return self._store(topic, partition, _mode(enforced), why, 0, (), origin)
+        self.add(self.rejections, (topic, why.policy, _mode(enforced), why.reason), count)
+        return self._log(self.store(topic, partition, _mode(enforced), why, 0, (), origin))
 
-    def _store(
+    def store(
         self,
         topic: str,
         partition: int,
@@ -150,32 +152,32 @@ class ValidationStats:
         records: int,
         errors: Sequence[Rejection],
         origin: Origin,
-        is_logged: bool = True,
-    ) -> str:
+    ) -> RejectedBatch:
+        """Keep what is known of a rejected batch, with a new id."""
         batch = RejectedBatch(
             self.recent.next_id(), self.clock(), topic, partition, mode, first.policy, first.reason, first.message,
             first.index, records, tuple(errors[:MAX_ERRORS]), origin,
         )  # fmt: skip
         self.recent.add(batch)
-        if is_logged:
-            self._log(batch)
-        return batch.id
+        return batch
 
-    def _count(self, topic: str, policy: str, mode: str, reason: str, count: int) -> None:
-        key = (topic, policy, mode, reason)
-        if key not in self.rejections and len(self.rejections) >= MAX_SERIES:
-            has_room = len(self.rejections) < 2 * MAX_SERIES and self.is_reserved(topic)
+    def add(self, counts: Counter[Series], key: Series, count: int) -> None:
+        """Count in a series of its own, as long as there is room for one."""
+        topic, policy, mode, _ = key
+        if key not in counts and len(counts) >= MAX_SERIES:
+            has_room = len(counts) < 2 * MAX_SERIES and self.is_reserved(topic)
             key = key if has_room else (OTHER, policy, mode, OTHER)  # the reasons of a policy are not bounded
-        self.rejections[key] += count
+        counts[key] += count
 
-    def _log(self, batch: RejectedBatch) -> None:
+    def _log(self, batch: RejectedBatch) -> str:
         kind = ("records rejected", batch.topic, batch.policy, batch.reason, batch.mode)
-        if (suppressed := self._lines.due(kind)) is None:
-            return
+        if (suppressed := self.lines.due(kind)) is None:
+            return batch.id
         if batch.mode == "enforce":
             log.warning("records rejected", extra=rejection_keys(batch, suppressed))
         else:
             log.warning("records would be rejected", extra=rejection_keys(batch, suppressed))
+        return batch.id
 
 
 def rejection_keys(batch: RejectedBatch, suppressed: int) -> dict[str, object]:
@@ -191,6 +193,7 @@ def rejection_keys(batch: RejectedBatch, suppressed: int) -> dict[str, object]:
         "rejected_records": batch.rejected_records,
         "session": batch.origin.sender.session,
         "client_id": batch.origin.sender.client_id,
+        "dead_letter_topic": batch.origin.letter_topic,
         "suppressed": suppressed,
     }
 

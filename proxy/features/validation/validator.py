@@ -13,8 +13,18 @@ from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.policies.contract import NO_POLICY
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
+from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.produce import Stage
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.feature import Feature, Letters, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.validation.consume_stage import (
+    WITHHELD,
+    CheckStage,
+    ConsumeTerms,
+    Pause,
+    ShareCheckStage,
+)
+from kafka_sidecar.proxy.features.validation.consume_stats import ConsumeStats
 from kafka_sidecar.proxy.features.validation.from_config import rules
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
@@ -35,6 +45,8 @@ class Validator(Stage, Feature):
         config: Config | None,
         topic_configs: TopicPolicies | None = None,
         id_of: Callable[[str], bytes] = lambda _: NO_ID,
+        name_of: Callable[[bytes], str | None] = lambda _: None,
+        letters: Callable[[], Letters | None] = lambda: None,
     ) -> None:
         """Raises ConfigError where a policy or a topic's string is wrong.
 
@@ -42,10 +54,15 @@ class Validator(Stage, Feature):
             config: whose rules apply; None: those that `load` has loaded, before anything else is called.
             topic_configs: the policies that are set on topics, if they can be.
             id_of: returns a topic's id by its name, zeros if it is not known.
+            name_of: returns a topic's name by its id, None if it is not known.
+            letters: returns what keeps rejected records, if anything does.
         """
+        self._letters = letters
         self.stats = ValidationStats(time.time)
+        self.consume_stats = ConsumeStats(self.stats)
         self._topic_configs = topic_configs
         self._id_of = id_of
+        self._name_of = name_of
         self._fetches = PlugInFetches("policy")
         if config is not None:
             self.apply(config)
@@ -72,6 +89,18 @@ class Validator(Stage, Feature):
             self._id_of,
             TimeLimit("validation", config.validation.timeout, config.threads.max_wait),
             config.limits.max_record_errors,
+            self._letters(),
+        )
+        self._fetching = FetchServices(
+            name_of=self._name_of,
+            report=self.consume_stats,
+            limit=config.validation.max_batch,
+            hold_for=tuple(config.interception.hold_for),
+            max_records=config.limits.max_records,
+            hidden_offsets=HiddenOffsets(),  # other rules may hide other records
+            time_limit=self._terms.time_limit,
+            withheld_error=WITHHELD,
+            pause=Pause(),
         )
         self.stats.is_reserved = partial(self._is_configured, {topic.name for topic in config.topics})
 
@@ -79,15 +108,23 @@ class Validator(Stage, Feature):
         return self.rules.files()
 
     def stages(self) -> Stages:
-        return Stages(produce=(self,))
+        if not self.rules.consume:
+            return Stages(produce=(self,))
+        terms = ConsumeTerms(self.rules, self.consume_stats, self._id_of, lambda: not self._waits_for_configs)
+        services = self._fetching
+        return Stages(
+            produce=(self,), fetch=(CheckStage(terms, services),), acquired=(ShareCheckStage(terms, services),)
+        )
 
     def families(self) -> Iterable[Family]:
         yield from self.stats.families()
+        yield from self.consume_stats.families()
         yield durations_of(self.rules.calls)
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""
         performer.add(PolicyFetch, lambda need: self._fetches.resolve(need.rule.name, need.rule.policy, need.key))
+        performer.add(Pause, lambda need: asyncio.sleep(need.seconds))
         performer.add(TopicConfigsKnown, lambda need: self._wait_for_configs())
 
     def check(self, text: str) -> None:
@@ -145,7 +182,8 @@ class Validator(Stage, Feature):
 
 def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
-    validator = Validator(None, site.policies, site.topics.id_of)
+    names = site.topics
+    validator = Validator(None, site.policies, names.id_of, names.name_of, lambda: site.letters)
     validator.register(site.performer)
     site.check_policy = validator.check
     return validator

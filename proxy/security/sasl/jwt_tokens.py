@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import jwt
 
-from kafka_sidecar.proxy.security.sasl.jwks import Key
+from kafka_sidecar.outbound.jwks import Key
 from kafka_sidecar.proxy.security.sasl.verification import Accepted, RejectedError, bearer_token
 
 MAX_NAME_CHARS = 1000

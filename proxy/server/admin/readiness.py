@@ -55,6 +55,7 @@ def verbose_readiness(server: Server) -> dict[str, Any]:
         "listeners": server.listener_addresses,
         "brokers": _brokers(server),
         "topic_config_reader": _topic_configs(server),
+        "dead_letters": _dead_letters(server),
         "audit": _audit(server),
         "policies": _policies(server),
         "interceptors": _interceptors(server),
@@ -100,6 +101,12 @@ def _topic_configs(server: Server) -> dict[str, Any] | str:
         "topics_with_configs": len(list(configs.entries.all())),
         "unreadable_records": configs.unreadable,
     }
+
+
+def _dead_letters(server: Server) -> Mapping[str, Any] | str:
+    """They do not decide whether the sidecar is ready: rejections do not need them."""
+    letters = server.features.dead_letters
+    return DISABLED if letters is None else letters.state()
 
 
 def _audit(server: Server) -> dict[str, Any] | str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -13,22 +14,18 @@ from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader
-    from kafka_sidecar.proxy.features.authorization.denials import Denial
+    from kafka_sidecar.proxy.features.denials import Denial, Denials
     from kafka_sidecar.proxy.features.validation.rejections import RecentRejections, RejectedBatch
     from kafka_sidecar.proxy.features.validation.rules import Applied
 
 MAX_LISTED = 100
-BY_RULES = "(rules)"  # in place of a policy
-REMEDY_OF_DENIAL = (
-    "If the client should be allowed this, add a rule to authorization.rules with this principal, operation and name. "
-    "If not, look at what the client does: it may use another topic, group or user than it was given."
-)
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 BY_POLICY = (
     "Correct what the application sends: `records` has index and violation of the first rejected records, and "
     "`kafka-sidecar policy test` validates records without a cluster. If the policy is wrong, change it at its "
     "`source`; with mode shadow records are allowed and still counted."
 )
+OUTCOMES = {"enforce": "rejected", "hide": "hidden from the consumer", "mark": "marked for the consumer"}
 REMEDIES = {
     "unreadable": "The data is not a valid record batch: look at the client's library, and at what is between the "
     "client and the sidecar. A broker would have rejected it too, or stored what no consumer can read.",
@@ -43,20 +40,19 @@ REMEDIES = {
 
 def list_rejections(server: Server) -> dict[str, Any]:
     """The last rejected batches and denials, newest first."""
-    recent, denials = _recent(server), server.features.denials
+    recent = _recent(server)
     batches = recent.newest(MAX_LISTED) if recent is not None else ()
-    denied = denials.newest(MAX_LISTED) if denials is not None else ()
+    denied = (map(partial(_summary_of_denial, of), of.newest(MAX_LISTED)) for of in server.features.denials)
     others = (one.newest(MAX_LISTED) for one in server.features.rejections)
-    newest = (map(_summary, batches), map(_summary_of_denial, denied), *others)
-    found = merge(*newest, key=itemgetter("timestamp"), reverse=True)
+    found = merge(map(_summary, batches), *denied, *others, key=itemgetter("timestamp"), reverse=True)
     return {"rejections": list(islice(found, MAX_LISTED))}
 
 
 def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | None:
     """All that is known of one rejected batch or denial; None if it is not known."""
-    denials = server.features.denials
-    if denials is not None and (denial := denials.find(rejection_id)) is not None:
-        return _explain_denial(denial)
+    for denials in server.features.denials:
+        if (denial := denials.find(rejection_id)) is not None:
+            return _explain_denial(denials, denial)
     others = (one.explain(rejection_id) for one in server.features.rejections)
     if (found := next(filter(None, others), None)) is not None:
         return found
@@ -67,8 +63,9 @@ def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | Non
     summary, origin = _summary(batch), batch.origin
     return {
         **{name: summary[name] for name in ("id", "timestamp", "topic", "partition", "mode")},
-        "outcome": "rejected" if batch.mode == "enforce" else "allowed",
+        "outcome": OUTCOMES.get(batch.mode, "allowed"),
         **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
+        "dead_letter_topic": summary["dead_letter_topic"],
         "records": [asdict(error) for error in batch.errors],
         "client": asdict(origin.sender),
         "batch": _describe_batch(origin.header),
@@ -82,7 +79,7 @@ def why_unknown(server: Server, rejection_id: str) -> str:
     from kafka_sidecar.proxy.features.validation.rejections import MAX_RECENT
 
     recent, denials = _recent(server), server.features.denials
-    prefixes = [f"{one.prefix}-" for one in (recent, denials, *server.features.rejections) if one is not None]
+    prefixes = [f"{one.prefix}-" for one in (recent, *denials, *server.features.rejections) if one is not None]
     if not prefixes:
         return "this sidecar validates nothing and denies nothing"
     if rejection_id.startswith(tuple(prefixes)):
@@ -110,24 +107,26 @@ def _summary(batch: RejectedBatch) -> dict[str, Any]:
         "rejected_records": batch.rejected_records,
         "session": batch.origin.sender.session,
         "client_id": batch.origin.sender.client_id,
+        "dead_letter_topic": batch.origin.letter_topic,
     }
 
 
-def _summary_of_denial(denial: Denial) -> dict[str, Any]:
+def _summary_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
     """With the keys of a rejected batch, and its own."""
     return {
         "id": denial.id,
         "timestamp": timestamp(denial.at),
         "topic": denial.resource if denial.resource_type == "topic" else None,
         "partition": None,
-        "mode": "enforce",
-        "policy": BY_RULES,
-        "reason": "denied",
+        "mode": denial.mode,
+        "policy": of.source.policy,
+        "reason": denial.reason,
         "message": denial.message,
         "index": -1,
         "rejected_records": 0,
         "session": denial.session,
         "client_id": denial.client_id,
+        "dead_letter_topic": None,
         "denial": {
             "principal": denial.principal,
             "operation": denial.operation,
@@ -140,12 +139,12 @@ def _summary_of_denial(denial: Denial) -> dict[str, Any]:
     }
 
 
-def _explain_denial(denial: Denial) -> dict[str, Any]:
-    summary = _summary_of_denial(denial)
+def _explain_denial(of: Denials, denial: Denial) -> dict[str, Any]:
+    summary = _summary_of_denial(of, denial)
     shown = ("id", "timestamp", "topic", "partition", "mode")
     return {
         **{name: summary[name] for name in shown},
-        "outcome": "denied",
+        "outcome": "denied" if denial.mode == "enforce" else "allowed",
         **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
         "records": [],
         "client": {
@@ -158,7 +157,7 @@ def _explain_denial(denial: Denial) -> dict[str, Any]:
         "batch": None,
         "configuration": None,
         "denial": summary["denial"],
-        "remedy": REMEDY_OF_DENIAL,
+        "remedy": of.source.remedy,
     }
 
 

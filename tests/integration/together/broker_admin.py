@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from integration.scenarios.security import Security
 from integration.scenarios.target import LIMIT_S, SILENT, admin_client
 from integration.validation.wire import Wire
@@ -63,6 +63,20 @@ def set_configs(bootstrap: str, security: Security, topic: str, configs: Mapping
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     admin = admin_client(bootstrap, security)
     admin.incremental_alter_configs([resource])[resource].result(LIMIT_S)
+
+
+def refusals(bootstrap: str, security: Security, topic: str, new: str) -> list[str]:
+    """The errors of a client that deletes a topic, alters it, and creates another one with one partition."""
+    admin = admin_client(bootstrap, security)
+    entry = ConfigEntry("segment.ms", "60000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    futures = [
+        admin.delete_topics([topic])[topic],
+        admin.incremental_alter_configs([resource])[resource],
+        admin.create_topics([NewTopic(new, 1)])[new],
+    ]
+    errors = [future.exception(LIMIT_S) for future in futures]
+    return [error.args[0].name() if isinstance(error, KafkaException) else str(error) for error in errors]
 
 
 def metadata(bootstrap: str, version: int, topic: str) -> list[tuple[str, int]]:

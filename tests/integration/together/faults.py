@@ -37,16 +37,16 @@ def _stage_omitted() -> None:
 
 def _result_overwritten() -> None:
     """As issue 30 found it: "unchanged" was written over what the stage before had put there."""
-    from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeRun
+    from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedRun
 
-    settle = ConsumeRun._settle
+    settle = FetchedRun._settle
 
     def overwrite(run: Any, partition: Any, remaining: Any) -> None:
         settle(run, partition, remaining)
         if remaining.records is None:
             partition._pieces = None
 
-    ConsumeRun._settle = overwrite  # type: ignore[method-assign,assignment]
+    FetchedRun._settle = overwrite  # type: ignore[method-assign,assignment]
 
 
 def _hidden_record_shown() -> None:

@@ -51,6 +51,11 @@ class Place:
         return self.folder / "objects"
 
     @property
+    def letters(self) -> str:
+        """The dead letter topic."""
+        return f"{self.topic}.dlq"
+
+    @property
     def audit(self) -> str:
         """The topic of the audit."""
         return f"{self.topic}-audit"
@@ -141,13 +146,27 @@ def _broker_login(place: Place) -> Section:
 def _policies(place: Place) -> Section:
     """The policies of the topic, `json` and `schema` in one string: the first entry of a topic is the only one."""
     names = [name for name in ("json", "schema") if name in place.features]
-    section: Section = {"topics": [{"name": place.topic, "policy": ", ".join(names)}]}
+    letters = {"dead_letters": place.letters} if "dead_letters" in place.features else {}
+    section: Section = {"topics": [{"name": place.topic, "policy": ", ".join(names), **letters}]}
     if "schema" not in names:
         return section
     policy = {"registry": "main", "forms": ["confluent_header"]}
     if "topic_configs" in place.features:
         section["topic_configs"] = {"schema_policy": "schema"}
     return {**section, "policies": {"schema": policy}, "schema_registries": {"main": {"urls": [place.registry]}}}
+
+
+def _dead_letters(place: Place) -> Section:
+    """Also where the policy is set on the topic."""
+    section: Section = {"dead_letters": {"create": {"partitions": 1}, "spool_folder": str(place.folder / "letters")}}
+    if {"json", "schema"} & place.features:
+        return section  # in the entry that has the policy
+    return {**section, "topics": [{"name": place.topic, "dead_letters": place.letters}]}
+
+
+def _guards(place: Place) -> Section:
+    entry = {"topics": [f"{place.topic}*"], "partitions": {"min": 2}, "other_configs": "deny", "delete": "deny"}
+    return {"topic_guards": [entry]}
 
 
 FEATURES: Mapping[str, Feature] = {
@@ -157,6 +176,7 @@ FEATURES: Mapping[str, Feature] = {
                 lambda place: {} if "schema" in place.features else _policies(place)),
         Feature("schema", "policy `schema`: values are of a JSON Schema whose GUID is in a header; some are not",
                 _policies),
+        Feature("dead_letters", "a dead letter topic; what a policy rejects is in it", _dead_letters),
         Feature("looks", "the interceptor `latency` and one of the test's own, which change nothing", _looks),
         Feature("changes", "an interceptor that adds headers and changes values", _interceptor("Changes")),
         Feature("hides", "an interceptor that drops records", _interceptor("Hides")),
@@ -173,6 +193,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature("client_login", "clients log in to the sidecar", _client_login),
         Feature("tls", "TLS on both sides",
                 _tls),
+        Feature("topic_guards", "a guard: the topic may not be deleted, and has no other configs", _guards),
         Feature("workers", "two workers", lambda _: {"workers": 2}),
         Feature("quotas", "the brokers throttle the clients: their byte rates are limited"),
         Feature("small_buffer", "`connections.max_buffered: 1MiB`",

@@ -15,6 +15,7 @@ from integration.together.records import Batch, Headers, Record, Seen, Sent
 
 Segments = Mapping[tuple[int, int], int]  # by partition and offset of the carrier
 Look = tuple[str, str, str | None, int]  # hook, client id, header id, size of the value
+Letter = tuple[int, bytes | None, bytes | None, Headers]  # with the partition that it was sent to
 Isolation = Literal["read_committed", "read_uncommitted"]
 LARGE = ("slices", "objects", "li")
 MAX_BATCH_BYTES, MAX_RECORDS = 100_000, 3
@@ -76,6 +77,18 @@ class Model:
         if not batch.segments and _size(batch) > MAX_BATCH_BYTES and not self.stores_large:
             return [TOO_LARGE] * len(records)
         return [""] * len(batch.records)
+
+    def letters(self, sent: Iterable[Sent]) -> Counter[Letter]:
+        """The records in the dead letter topic: all of each batch of which a policy rejects one."""
+        found: Counter[Letter] = Counter()
+        for one in sent:
+            batch = one.batch
+            if batch.segments and self.is_validated:
+                continue  # rejected before any policy, which could not read what the segments are of
+            records = batch.segments or batch.records
+            if any(self.is_invalid(record) for record in records):
+                found.update((batch.partition, one.key, one.value, one.headers) for one in records)
+        return found
 
     @property
     def leaves_gaps(self) -> bool:

@@ -15,7 +15,15 @@ from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
 from integration.scenarios.security import PLAINTEXT
 from integration.scenarios.target import create_topic, eventually
-from integration.together import aiokafka_client, audit_sums, broker_admin, checks, java_client, librdkafka_client
+from integration.together import (
+    aiokafka_client,
+    audit_sums,
+    broker_admin,
+    checks,
+    java_client,
+    letters,
+    librdkafka_client,
+)
 from integration.together.clusters import FourWays
 from integration.together.connection import Connection, Reading
 from integration.together.features import Place, sections, security
@@ -86,7 +94,12 @@ class Run:
                 broker_admin.set_configs(at.bootstrap, at.security, at.topic, own)
             if "authorization" in features and at.security == PLAINTEXT:
                 self._check_metadata(at)
+            if "topic_guards" in features:
+                self._check_guards(at)
             sent = self._produce(at)
+            if "dead_letters" in features:
+                expected = self.model.letters(sent)
+                self.differences += letters.differences(self.cluster.direct, self.place, expected)
             reads = self._read(at, sent)
             # The last events are sent at the end; otherwise there is no need to wait for TLS to be closed.
             if "audit" in features and sidecar.stop() != 0:
@@ -122,6 +135,20 @@ class Run:
                 self.differences.append(f"metadata version {version}: of a denied topic it says {reported[:3]}")
         if self.place.unseen in broker_admin.topics(self.cluster.direct):
             self.differences.append("metadata: the broker has created a denied topic")
+
+    def _check_guards(self, at: Connection) -> None:
+        """What the topic's guard does not allow is refused; rules come before, also for a topic that is not there."""
+        before = {"authorization"} & self.place.features
+        expected = [
+            "POLICY_VIOLATION",
+            "POLICY_VIOLATION",
+            "TOPIC_AUTHORIZATION_FAILED" if before else "POLICY_VIOLATION",
+        ]
+        reported = broker_admin.refusals(at.bootstrap, at.security, at.topic, at.named("guarded"))
+        if reported != expected:
+            self.differences.append(f"guards: {reported}, not {expected}")
+        if at.named("guarded") in broker_admin.topics(self.cluster.direct):
+            self.differences.append("guards: the broker has created a topic that its guard does not allow")
 
     def _produce(self, at: Connection) -> list[Sent]:
         sent = list[Sent]()

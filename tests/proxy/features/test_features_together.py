@@ -186,9 +186,10 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     large = {"topics": [{"name": "orders", "store": "object", "deliver_headers": True}], "object_store": "memory://"}
     commits = {"type": "commit_metadata", "name": "metadata"}
     features = started(
-        ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json"}],
+        ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json", "consume": "hide"}],
         authorization={"default": "deny"}, topic_configs={"topic": "other"},
         producers=[{"topics": ["orders"], "acks": "all"}],
+        topic_guards=[{"partitions": {"max": 50}, "delete": "deny", "other_configs": "deny"}],
     )  # fmt: skip
     found = composed(features)
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
@@ -202,24 +203,32 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
             "ObjectStage",
             "SplitStage",
         ],
-        "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "ConsumeStage"],
-        "SHARE_FETCH": ["CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareStage", "LimitedResponses"],
+        "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
+        "SHARE_FETCH": [
+            "CheckShared",
+            "AcquiredRecords",
+            "ShareAssembleStage",
+            "ShareCheckStage",
+            "ShareStage",
+            "LimitedResponses",
+        ],
         "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "TXN_OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
         "OFFSET_FETCH": ["DescribedOffsets", "StoredOffsets"],
-        "METADATA": ["DescribedTopics"],
+        "METADATA": ["DescribedTopics", "NamedTopics"],
         "SHARE_ACKNOWLEDGE": ["CheckShared"],
         "DESCRIBE_TOPIC_PARTITIONS": ["CheckPages"],
         "STREAMS_GROUP_HEARTBEAT": ["CheckStreams"],
-        "CREATE_TOPICS": ["Check", "AlterConfigs"],
-        "ALTER_CONFIGS": ["Check", "AlterConfigs"],
-        "INCREMENTAL_ALTER_CONFIGS": ["Check", "AlterConfigs"],
-        "DELETE_TOPICS": ["Check", "DeleteTopics"],
+        "CREATE_TOPICS": ["Check", "GuardTopics", "AlterConfigs"],
+        "ALTER_CONFIGS": ["Check", "GuardTopics", "AlterConfigs"],
+        "INCREMENTAL_ALTER_CONFIGS": ["Check", "GuardTopics", "AlterConfigs"],
+        "DELETE_TOPICS": ["Check", "GuardTopics", "DeleteTopics"],
+        "CREATE_PARTITIONS": ["Check", "GuardTopics"],
         "DELETE_RECORDS": ["Check", "Deletions"],
         "DESCRIBE_CONFIGS": ["Check", "DescribeConfigs"],
     }
     assert found.keys() == {ApiKey(key).name for key in CHECKED_APIS} - {
         "FETCH", "SHARE_FETCH", "SHARE_ACKNOWLEDGE", "DESCRIBE_TOPIC_PARTITIONS", "STREAMS_GROUP_HEARTBEAT",
         "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "CREATE_TOPICS", "ALTER_CONFIGS",
-        "INCREMENTAL_ALTER_CONFIGS", "DELETE_TOPICS", "DELETE_RECORDS", "DESCRIBE_CONFIGS",
+        "INCREMENTAL_ALTER_CONFIGS", "DELETE_TOPICS", "DELETE_RECORDS", "DESCRIBE_CONFIGS", "CREATE_PARTITIONS",
     }  # fmt: skip

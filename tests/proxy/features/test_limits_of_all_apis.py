@@ -14,7 +14,7 @@ import pytest
 from support.client import FakeClient, exchange_of
 from support.dialogue import Dialogue
 from support.driven import Driven
-from support.examples import some
+from support.examples import TAKES_FEW, some
 from support.features import started
 from support.interception import Intercepting  # noqa: F401 - its interceptors are named in a configuration
 from support.lines import MAX_LINES, Lines
@@ -27,14 +27,22 @@ from kafka_sidecar.codec.headers import RequestHeader
 from kafka_sidecar.codec.message import Message, encode
 from kafka_sidecar.plugins.effects import Need, Steps, Turn, Work
 from kafka_sidecar.proxy.features.compose import Features
-from kafka_sidecar.proxy.relay.exchange import Forward, Respond, TopicNames
+from kafka_sidecar.proxy.relay.exchange import Forward, Respond, Send, TopicNames
 from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 
 AT_MOST = 1_500  # fewer than the default, for the test's time; more than are looked into without a thread
+VERY_MANY = AT_MOST + 1 if TAKES_FEW else 3 * AT_MOST  # that a broker may send
 LINE_S = 1e-6
 RULES = [
     *({"principals": [f"User:u{at}"], "topics": [f"team-{at}-*"], "groups": [f"team-{at}-*"]} for at in range(50)),
     {"principals": ["User:alice"], "topics": ["t*"], "groups": ["t*"], "transactional_ids": ["t*"], "cluster": True},
+]  # fmt: skip
+GUARDS = [
+    *({"topics": [f"team-{at}-*"], "principals": [f"User:u{at}"]} for at in range(20)),
+    {
+        "topics": ["t*"], "naming": "[a-s]+", "partitions": {"min": 3, "max": 50}, "delete": "deny",
+        "configs": {"t": {"values": ["a"]}, "required": {"required": True}}, "other_configs": "deny",
+    },
 ]  # fmt: skip
 # Their frames are not decoded; tests/codec/test_limits.py and tests/proxy/exchanges/test_limits.py have their limits.
 IN_FRAMES = {ApiKey.PRODUCE, ApiKey.FETCH}
@@ -47,6 +55,7 @@ def made() -> Features:
         {"type": "support.interception:Commits"},
         authorization={"rules": RULES},
         topic_configs={"topic": "other"},
+        topic_guards=GUARDS,
         large_messages={"topics": [{"name": "t*", "offsets": "li"}]},
         limits={"max_partitions": AT_MOST},
     )
@@ -100,8 +109,18 @@ class Counted:
 def met(need: Need) -> Any:
     if isinstance(need, Work):
         return need.run()
+    if isinstance(need, Send):  # the broker has nothing to say
+        return tuple(map(nothing, need.frames))
     assert isinstance(need, Turn | TopicNames), need
     return None
+
+
+def nothing(frame: bytes) -> bytes:
+    """The response to a request, with defaults alone."""
+    key, version = ApiKey(int.from_bytes(frame[4:6], "big")), int.from_bytes(frame[6:8], "big")
+    _, answered = messages_of(key)
+    assert issubclass(answered, Message)
+    return encode_response(answered(), version, 7)
 
 
 def begin(features: Features, key: ApiKey, frame: bytes, principal: str) -> Driven | None:
@@ -175,7 +194,7 @@ def test_others_have_their_turns_while_a_response_of_very_many_elements_is_looke
 ) -> None:
     version = APIS[key].max_version
     asked, answered = messages_of(key)
-    for path, message in with_many(answered, version, 3 * AT_MOST):
+    for path, message in with_many(answered, version, VERY_MANY):
         frame = encode_request(asked(), version, 7, "app") if asked is not None else header_of(key)
         exchange, counted = begin(features, key, frame, principal), Counted()
         assert isinstance(message, Message)

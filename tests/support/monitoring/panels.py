@@ -140,6 +140,24 @@ PRODUCERS = Section("Producers", (
         (rate("forgotten_producers_total", "instance"), "{{instance}}"), width=12),
 ))  # fmt: skip
 
+DEAD_LETTERS = Section("Dead letters", (
+    lines("Letters", "cps",
+        (rate("dead_letters_queued_total", "topic"), "queued: {{topic}}"),
+        (rate("dead_letters_sent_total", "topic"), "sent: {{topic}}"),
+        (rate("dead_letters_send_failures_total"), "attempts that failed")),
+    lines("Rejected records that are no letters", "cps",
+        (rate("dead_letters_dropped_total", "reason"), "{{reason}}"),
+        (rate("dead_letters_repeated_total"), "sent again, they have their letters"),
+        about="`replayed` is no loss."),
+    lines("Letters that wait", "short", (total("dead_letters_waiting", "instance"), "{{instance}}")),
+    lines("Bytes that wait", "bytes",
+        (total("dead_letters_buffered_bytes", "instance"), "in memory, {{instance}}"),
+        (total("dead_letters_spooled_bytes", "instance"), "on disk, {{instance}}")),
+    lines("Age of the oldest letter", "s", (chosen("dead_letters_oldest_seconds"), "{{instance}}"), width=12),
+    lines("Dead letter topics that cannot be used", "short",
+        (chosen("dead_letters_missing_topics"), "{{instance}}"), width=12),
+))  # fmt: skip
+
 INTERCEPTORS = Section("Interceptors", (
     lines("Batches", "cps", (rate("intercepted_batches_total", "api_key, result"), "{{api_key}}: {{result}}")),
     lines("Committed offsets", "cps", (rate("intercepted_offsets_total", "result"), "{{result}}")),
@@ -198,6 +216,8 @@ LIMIT_PANELS = Section("Limits", (
         about="Share of the limit."),
     lines("Denied to clients", "cps", (rate("denials_total", "api_key, operation, resource_type"),
         "{{api_key}}: {{operation}}, {{resource_type}}")),
+    lines("Topics that violate a guard", "cps", (rate("topic_guard_violations_total", "api_key, rule, mode"),
+        "{{api_key}}: {{rule}}, {{mode}}")),
     lines("Requests that the admin port refused", "cps",
         (rate("admin_requests_refused_total", "reason, instance"), "{{reason}}, {{instance}}")),
     lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),
@@ -288,8 +308,8 @@ LARGE_MESSAGES = Section("Large messages", (
 ))  # fmt: skip
 
 SECTIONS = (
-    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, PRODUCERS, REGISTRIES, INTERCEPTORS, LARGE_MESSAGES, BROKERS, LIMIT_PANELS,
-    SECURITY, AUDIT, CONFIGURATION,
+    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, DEAD_LETTERS, PRODUCERS, REGISTRIES, INTERCEPTORS, LARGE_MESSAGES, BROKERS,
+    LIMIT_PANELS, SECURITY, AUDIT, CONFIGURATION,
 )  # fmt: skip
 
 

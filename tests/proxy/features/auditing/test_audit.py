@@ -17,9 +17,9 @@ from kafka_sidecar.audit.counters import BatchCount
 from kafka_sidecar.audit.event_auditor import EventAuditor
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.features.auditing import audit as module
-from kafka_sidecar.proxy.features.auditing import sender as sender_module
 from kafka_sidecar.proxy.features.auditing.audit import Audit
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.runtime import sending
 
 CLIENT = AuditedClient("app", None, None)
 LIMIT_S = 10.0
@@ -31,7 +31,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> FakeTopic:
     topic = FakeTopic()
     monkeypatch.setattr(module, "writer", lambda config, access: lambda: topic)
     monkeypatch.setattr(module, "MIN_FLUSH_S", 0.01)
-    monkeypatch.setattr(sender_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(sending, "FIRST_RETRY_S", 0.001)
     return topic
 
 

@@ -34,9 +34,9 @@ from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredRecords
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need as Needed
 from kafka_sidecar.proxy.features.authorization.checks import Rules
-from kafka_sidecar.proxy.features.authorization.denials import Denials
 from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch
 from kafka_sidecar.proxy.features.authorization.topic_apis import TOPIC_APIS
+from kafka_sidecar.proxy.features.denials import Denials
 from kafka_sidecar.proxy.features.interception.consume_stage import ConsumeStage
 from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, ShareAssembleStage
 from kafka_sidecar.proxy.features.large_messages.object_stage import ObjectStage

@@ -10,16 +10,16 @@ from support.audit import FakeTopic
 
 from kafka_sidecar.audit.events import Interval
 from kafka_sidecar.audit.outbox import Outbox
-from kafka_sidecar.proxy.features.auditing import sender as module
 from kafka_sidecar.proxy.features.auditing.sender import Sender, Spool
+from kafka_sidecar.proxy.runtime import sending
 
 LIMIT_S = 10.0
 
 
 @pytest.fixture(autouse=True)
 def _retry_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_RETRY_S", 0.0)
-    monkeypatch.setattr(module, "MAX_RETRY_S", 0.0)
+    monkeypatch.setattr(sending, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(sending, "MAX_RETRY_S", 0.0)
 
 
 class Site:

@@ -26,7 +26,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
 from kafka_sidecar.proxy.features.authorization.checks import CheckProduce, Rules
-from kafka_sidecar.proxy.features.authorization.denials import Denials
+from kafka_sidecar.proxy.features.denials import Denials
 from kafka_sidecar.proxy.relay.exchange import Last, Pass, Respond, TopicNames
 
 DENIED, WHY = "kept", "kept is not for clients"

@@ -26,8 +26,8 @@ from kafka_sidecar.proxy.features.authorization import checks
 from kafka_sidecar.proxy.features.authorization.acls import Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
 from kafka_sidecar.proxy.features.authorization.checks import Check
-from kafka_sidecar.proxy.features.authorization.denials import Denials
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
+from kafka_sidecar.proxy.features.denials import Denials
 from kafka_sidecar.proxy.relay.exchange import Client, Respond, RouteError, TopicNames
 
 DENIED, WHY = "kept", "kept is not for clients"

@@ -24,9 +24,9 @@ from support.produce_requests import batch
 from kafka_sidecar.codec.records import Batch, Records, batches
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets
+from kafka_sidecar.proxy.exchanges import fetched_records
+from kafka_sidecar.proxy.exchanges.fetched_stages import MAX_INLINE_COMPRESSED_BYTES
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
-from kafka_sidecar.proxy.features.interception import fetched_partition
-from kafka_sidecar.proxy.features.interception.consume_stage import MAX_INLINE_COMPRESSED_BYTES
 from kafka_sidecar.proxy.relay.exchange import TopicIds
 
 UNKNOWN_SERVER_ERROR = -1
@@ -68,7 +68,7 @@ def test_a_partition_that_is_begun_again_in_a_thread_is_seen_and_inflated_once(m
     def counted_batches(data: memoryview, *, may_end_early: bool) -> list[CountedBatch]:
         return [CountedBatch(one) for one in batches(data, may_end_early=may_end_early)]
 
-    monkeypatch.setattr(fetched_partition, "batches", counted_batches)
+    monkeypatch.setattr(fetched_records, "batches", counted_batches)
     monkeypatch.setattr(CountedBatch, "inflated", inflated := Counter[int]())
     intercepting = Intercepting("Reads", limit=100 << 20)
     exchange = begin_fetch(intercepting)

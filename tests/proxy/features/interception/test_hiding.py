@@ -19,7 +19,8 @@ from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Hints
 from kafka_sidecar.interceptors.guard import Limits
 from kafka_sidecar.interceptors.records import ConsumerRecords
 from kafka_sidecar.plugins.values import Context
-from kafka_sidecar.proxy.features.interception.fetched_partition import PartitionReading, Remaining
+from kafka_sidecar.proxy.exchanges.fetched_records import PartitionReading, Remaining
+from kafka_sidecar.proxy.features.interception.consume_stage import ChainLook
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 
 GOOD = build_batch([NewRecord(b"secret")])
@@ -42,7 +43,8 @@ class Masking:
         assert chain is not None
         transactions = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
         return PartitionReading(
-            chain, Context(lambda: 0), "customers", 0, self.stats, data, committed_only(transactions),
+            ChainLook(chain, Context(lambda: 0), "customers", 0), "customers", self.stats, data,
+            committed_only(transactions),
             hides_unreadable=hides_unreadable,
         ).consume(LIMIT)  # fmt: skip
 

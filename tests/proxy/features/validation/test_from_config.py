@@ -9,7 +9,7 @@ from support.policies import Stub
 
 from kafka_sidecar.policies.plans import ignore_failure
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.features.validation.from_config import rules
+from kafka_sidecar.proxy.features.validation.from_config import find_mistakes, rules
 from kafka_sidecar.proxy.features.validation.rules import Rules
 
 NO_ID = bytes(16)
@@ -79,3 +79,47 @@ def test_policies_of_rules_that_cannot_be_are_closed() -> None:
             topics=[{"name": "a", "policy": "stub:nonsense"}],
         )
     assert Stub.opened[-1].closed == 1
+
+
+def test_a_topic_says_what_its_consumers_get() -> None:
+    policies = {"stub": {"type": "support.policies:Stub"}}
+    topics: list[dict[str, Any]] = [
+        {"name": "hidden", "policy": "stub", "consume": "hide"},
+        {"name": "marked", "consume": {"action": "mark", "policy": "stub", "header": "bad"}},
+        {"name": "off", "policy": "stub", "consume": False},
+        {"name": "disabled", "policy": "stub", "mode": "off", "consume": "hide"},
+    ]
+    found = made(policies=policies, topics=topics)
+    hidden, marked = found.consumed("hidden", NO_ID), found.consumed("marked", NO_ID)
+    assert hidden is not None
+    assert marked is not None
+    assert (hidden.action, hidden.header) == ("hide", "kafka_sidecar.invalid")
+    assert hidden.applied == found.of("hidden", NO_ID)
+    assert (marked.action, marked.header, marked.applied.text) == ("mark", "bad", "stub")
+    assert marked.applied.source == "topics: marked, consume"
+    assert found.of("marked", NO_ID) is None, "nothing is validated when it is produced"
+    assert [found.consumed(name, NO_ID) for name in ("off", "disabled", "other")] == [None] * 3
+    assert (found.consume, found.hide) == (True, True)
+    assert not made(policies=policies, topics=topics[2:]).consume
+    assert not made(policies=policies, topics=topics[1:]).hide
+
+
+MISTAKES: list[tuple[dict[str, Any], tuple[str, ...], str]] = [
+    ({"consume": "hide"}, ("consume",), "has no effect: the topic has no policy"),
+    ({"policy": "json", "consume": {"header": "x"}}, ("consume",), "has no effect: set its action"),
+    ({"policy": "json", "mode": "off", "consume": "mark"}, ("consume",), "has no effect: the mode of the topic is off"),
+    ({"consume": {"action": "hide", "policy": "nothing"}}, ("consume", "policy"), "unknown policy 'nothing'"),
+]
+
+
+@pytest.mark.parametrize(("entry", "at", "text"), MISTAKES)
+def test_what_consumers_would_never_get_is_a_mistake(entry: dict[str, Any], at: tuple[str, ...], text: str) -> None:
+    given = Config.model_validate({"bootstrap_servers": "a:1", "topics": [{"name": "orders", **entry}]})
+    (mistake,) = find_mistakes(given)
+    assert mistake.location == ("topics", 0, *at)
+    assert mistake.text.startswith(text)
+
+
+def test_a_policy_may_be_set_on_the_topic_later() -> None:
+    settings = {"topic_configs": {"topic": "configs"}, "topics": [{"name": "orders", "consume": "hide"}]}
+    assert not list(find_mistakes(Config.model_validate({"bootstrap_servers": "a:1", **settings})))

@@ -300,7 +300,7 @@ async def test_a_new_key_is_asked_for_when_a_client_logs_in_again_with_it(tmp_pa
         async with connected(port_of(server)) as client:
             assert (await log_in_with(client, SIGNER.token())).error_code == 0
             (tmp_path / "keys").write_text(key_set(SIGNER, new))
-            keys._asked_at -= 60
+            keys._answered_at -= 60
             assert (await log_in_with(client, new.token())).error_code == 0
         assert server.metrics.client_logins == {"success": 1, "renewed": 1}
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.signed_tokens import Signer, key_set
 
-from kafka_sidecar.proxy.security.sasl.jwks import Key, parse_keys
+from kafka_sidecar.outbound.jwks import Key, parse_keys
 from kafka_sidecar.proxy.security.sasl.jwt_tokens import TokenRules, TokenVerifier
 from kafka_sidecar.proxy.security.sasl.verification import RejectedError
 

@@ -1,4 +1,4 @@
-"""What is left of a partition's fetched records after `on_consume`: batches changed, emptied or relayed as they are.
+"""The records of a fetched partition as a stage of features leaves them: batches changed, emptied or as they came.
 
 What is dropped before visible records leaves a gap. A batch is never sent empty: some clients stop there. Where the
 records of a response end with dropped ones, one COMMIT marker without a transaction carries the consumer over them.
@@ -6,9 +6,11 @@ records of a response end with dropped ones, one COMMIT marker without a transac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple, Protocol
 
+from kafka_sidecar.codec.checkpoint import ThreadRequiredError
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import (
     Batch,
@@ -19,15 +21,69 @@ from kafka_sidecar.codec.records import (
     reseal,
 )
 from kafka_sidecar.codec.visibility import MAX_OFFSET, SHOWN, Visibility, all_visible, offsets_of
-from kafka_sidecar.interceptors.consuming import Consumers, FailClosedError, Key
-from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.interceptors.guard import ResolveRequired
+from kafka_sidecar.plugins.effects import Need, TimeLeft
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_LIGHT_BYTES, are_light
-from kafka_sidecar.proxy.features.interception.services import Report
 
-MAX_INLINE_RECORDS = 1000  # of a partition, to be intercepted while others wait
+MAX_INLINE_RECORDS = 1000  # of a partition, to be looked into while others wait
 
 Visibilities = Callable[[list[Batch]], Iterable[tuple[Batch, Visibility]]]
+Key = tuple[str, object]  # who has to wait, and for what
+
+
+class WaitRequired(Exception):  # noqa: N818 - not an error: show the records again once the need is met
+    """A look has to wait for something; ``need`` makes the need with the time that is left."""
+
+    def __init__(self, key: Key, need: Callable[[TimeLeft], Need]) -> None:
+        super().__init__(key)
+        self.key, self.need = key, need
+
+
+class Look(Protocol):
+    """What a feature makes of the records of one partition."""
+
+    @property
+    def hides(self) -> bool:
+        """Whether a batch that cannot be looked into must not reach the client."""
+        ...
+
+    @property
+    def withholds(self) -> bool:
+        """Whether records must not reach the client where there was no time to look into them."""
+        ...
+
+    @property
+    def records_at_once(self) -> int:
+        """How many may be looked into while all other connections wait."""
+        ...
+
+    @property
+    def records_per_turn(self) -> int:
+        """How many fit into a turn of the event loop, as measured."""
+        ...
+
+    def left_of(self, batch: Batch, records: Records, asked: Collection[Key]) -> Records | None:
+        """The records that the client gets, the same object if nothing changes; None: it must not get any yet.
+
+        ``asked``: what has been waited for. What raises an error is shown the same records again, and no others twice.
+
+        Raises:
+            WaitRequired: something is needed first.
+            ThreadRequiredError: it would take long.
+            CodecError: the records cannot be read.
+        """
+        ...
+
+
+class Report(Protocol):
+    """Counts and logs what becomes of batches."""
+
+    batches: Counter[tuple[str, str]]  # by API and what became of them
+
+    def skipped(self, api: str, reason: str, topic: str) -> None:
+        """A batch that should have been looked into passes as it is, or is withheld with all that follows."""
+
+    def hidden(self, api: str, reason: str, topic: str) -> None:
+        """A batch that could not be looked into is dropped."""
 
 
 class Remaining(NamedTuple):
@@ -43,21 +99,19 @@ UNCHANGED = Remaining(None)
 
 
 class PartitionReading:
-    """The records of one partition on their way through its interceptors. Each batch is inflated once at most, also
-    where the loop gives up and a thread begins again, and where interceptors have to wait."""
+    """The records of one partition on their way through a stage. Each batch is inflated once at most, also where the
+    loop gives up and a thread begins again, and where the stage has to wait."""
 
     __slots__ = (
-        "_api", "_batches", "_chain", "_context", "_hides", "_hides_unreadable", "_index", "_inflated",
-        "_max_records", "_news", "_records", "_stats", "_topic", "_visibilities", "asked",
+        "_api", "_batches", "_hides_unreadable", "_inflated", "_look", "_max_records", "_news", "_records", "_report",
+        "_topic", "_visibilities", "asked",
     )  # fmt: skip
 
     def __init__(
         self,
-        chain: Consumers,
-        context: Context,
+        look: Look,
         topic: str,
-        index: int,
-        stats: Report,
+        report: Report,
         records: bytes | memoryview,
         visibilities: Visibilities = all_visible,
         *,
@@ -71,26 +125,23 @@ class PartitionReading:
             api: the label value of metrics.
             hides_unreadable: whether a batch that cannot be looked into is dropped where something is hidden, or
                 withheld with all that follows.
-            max_records: that a batch may have to be intercepted.
+            max_records: that a batch may have to be looked into.
         """
-        self._chain = chain
-        self._hides = chain.fail_closed
+        self._look = look
         self._hides_unreadable = hides_unreadable
         self._max_records = max_records
-        self._context = context
         self._topic = topic
-        self._index = index
-        self._stats = stats
+        self._report = report
         self._records = records
         self._visibilities = visibilities
         self._api = api
         self._batches: list[tuple[Batch, Visibility]] | None = None
         self._inflated: dict[int, Records] = {}  # by index of the batch
-        self._news: list[tuple[Batch, bytes | memoryview]] = []  # what is left of those that interceptors have seen
-        self.asked: set[Key] = set()  # what interceptors have waited for
+        self._news: list[tuple[Batch, bytes | memoryview]] = []  # what is left of those that were looked into
+        self.asked: set[Key] = set()  # what was waited for
 
     def inflate(self, limit: int) -> bool:
-        """Inflate all batches that are shown, before any interceptor sees one: it must not see any twice.
+        """Inflate all batches that are shown, before the stage sees one: it must not see any twice.
 
         False where there are too many records for a turn of the loop, or more than ``limit`` bytes; what is inflated
         then is kept for `consume`.
@@ -100,7 +151,7 @@ class PartitionReading:
         except CodecError:
             return True
         count, room = 0, limit
-        max_records = min(MAX_INLINE_RECORDS, self._chain.pace.records_at_once)
+        max_records = min(MAX_INLINE_RECORDS, self._look.records_at_once)
         for batch, visibility in found:
             if visibility is SHOWN and (count := count + batch.header.count) > max_records:
                 return False
@@ -116,50 +167,53 @@ class PartitionReading:
         return True
 
     def consume(self, limit: int, marker: bool = True, offset: int = 0) -> Remaining:
-        """Let the interceptors see the records, or go on where one had to wait.
+        """Let the stage see the records, or go on where it had to wait.
 
         Args:
-            limit: bytes that a batch may have when it is inflated; a larger one is not intercepted.
+            limit: bytes that a batch may have when it is inflated; a larger one is not looked into.
             marker: whether hidden records at the end become a marker, or nothing.
             offset: that the client has asked for. Without a marker, a batch of which the client has seen all that is
                 left counts as hidden: such clients go on after the last record, not the batch, and would ask again.
 
         Raises:
-            ResolveRequired: an interceptor has to wait; then call this again.
+            WaitRequired: something is needed; then call this again.
+            ThreadRequiredError: call this again in a thread.
         """
-        hides, seen_to = self._hides, 0 if marker else offset
+        hides, seen_to = self._look.hides, 0 if marker else offset
         try:
             found = self._cut()
         except CodecError:
-            return self.give_up("unreadable")
+            return self.give_up("unreadable", hides)
         news, withheld_from = self._news, None
         changed = hides and sum(len(batch.data) for batch, _ in found) < len(self._records)
         changed = changed or any(new is not batch.data for batch, new in news)
         for at, (batch, visibility) in enumerate(found[len(news) :], len(news)):
             new = self._consume_batch(at, batch, visibility, limit, seen_to)
             if new is None:
-                if hides:
-                    withheld_from = offsets_of(batch)[0]
-                    break
-                new = batch.data
+                withheld_from = offsets_of(batch)[0]
+                break
             news.append((batch, new))
             changed = changed or new is not batch.data
         return _join(news, withheld_from, marker) if changed or withheld_from is not None else UNCHANGED
 
-    def give_up(self, why: str) -> Remaining:
-        """The interceptors cannot see any of the records."""
-        self._stats.skipped(self._api, why, self._topic)
-        return Remaining(b"", withheld_from=-1) if self._hides else UNCHANGED
+    def time_out(self) -> Remaining:
+        """There was no time to look into the records."""
+        return self.give_up("timed_out", self._look.withholds)
+
+    def give_up(self, why: str, withholds: bool) -> Remaining:
+        """The stage cannot see any of the records."""
+        self._report.skipped(self._api, why, self._topic)
+        return Remaining(b"", withheld_from=-1) if withholds else UNCHANGED
 
     @property
     def is_light(self) -> bool:
-        """Whether the interceptors will soon have seen the records."""
+        """Whether the stage will soon have seen the records."""
         try:
             found = self._cut()
         except CodecError:
             return True
         count = sum(batch.header.count for batch, visibility in found if visibility is SHOWN)
-        return are_light(count, self._chain.pace.records_per_turn) and len(self._records) <= MAX_LIGHT_BYTES
+        return are_light(count, self._look.records_per_turn) and len(self._records) <= MAX_LIGHT_BYTES
 
     def _cut(self) -> list[tuple[Batch, Visibility]]:
         if self._batches is None:
@@ -170,42 +224,37 @@ class PartitionReading:
     def _consume_batch(
         self, at: int, batch: Batch, visibility: Visibility, limit: int, seen_to: int
     ) -> bytes | memoryview | None:
-        """What is left of a batch: nothing where all of it is hidden, None where it is not known what to hide."""
+        """What is left of a batch: nothing where all of it is hidden, None where it is withheld."""
         if visibility is Visibility.OLD:
-            return self._skip("old_format")
+            return self._skip(batch, "old_format")
         if visibility is not SHOWN:
-            return b"" if visibility is Visibility.SKIPPED and self._hides else batch.data
+            return b"" if visibility is Visibility.SKIPPED and self._look.hides else batch.data
         try:
             if not batch.crc_is_right():  # with a new checksum, damaged records would look valid
                 raise CodecError("a wrong checksum")
             records = self._inflated.pop(at, None) or batch.records(limit, self._max_records)
+            try:
+                left = self._look.left_of(batch, records, self.asked)
+            except (WaitRequired, ThreadRequiredError):
+                self._inflated[at] = records
+                raise
         except CodecError as error:
-            why = "too_large" if isinstance(error, BatchTooLargeError) else "unreadable"
-            return self._skip(why)
-        try:
-            return self._consume_records(batch, records, seen_to)
-        except ResolveRequired:
-            self._inflated[at] = records
-            raise
-
-    def _skip(self, reason: str) -> bytes | None:
-        """What is left of a batch that cannot be looked into."""
-        if self._hides and self._hides_unreadable:
-            self._stats.hidden(self._api, reason, self._topic)
-            return b""
-        self._stats.skipped(self._api, reason, self._topic)
-        return None
-
-    def _consume_records(self, batch: Batch, records: Records, seen_to: int) -> bytes | memoryview | None:
-        try:
-            left = self._chain.consume(self._context, self._topic, self._index, batch.header, records, self.asked)
-        except FailClosedError:  # its failure has been reported
+            return self._skip(batch, "too_large" if isinstance(error, BatchTooLargeError) else "unreadable")
+        if left is None:
             return None
         if left is records:
-            self._stats.batches[self._api, "unchanged"] += 1
+            self._report.batches[self._api, "unchanged"] += 1
             return batch.data
-        self._stats.batches[self._api, "changed" if len(left) else "dropped"] += 1
+        self._report.batches[self._api, "changed" if len(left) else "dropped"] += 1
         return b"" if not len(left) or _ends_before(batch, left, seen_to) else reseal(batch, left)
+
+    def _skip(self, batch: Batch, reason: str) -> bytes | memoryview | None:
+        """What is left of a batch that cannot be looked into."""
+        if self._look.hides and self._hides_unreadable:
+            self._report.hidden(self._api, reason, self._topic)
+            return b""
+        self._report.skipped(self._api, reason, self._topic)
+        return None if self._look.hides else batch.data
 
 
 def _join(news: list[tuple[Batch, bytes | memoryview]], withheld_from: int | None, marker: bool) -> Remaining:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_sidecar.pipeline.records.kafka_settings import REQUEST_TIMEOUT_MS, KafkaSettingError, client_settings
+from kafka_sidecar.proxy.security.client_settings import REQUEST_TIMEOUT_MS, KafkaSettingError, client_settings
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="app" password="a \\"b\\" c";'
 
@@ -41,7 +41,7 @@ def test_numbers_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("kafka", "message"),
     [
-        ({"fetch.max.bytes": "1"}, "pipeline.kafka.fetch.max.bytes: is not used by replay-policy; it uses client.id"),
+        ({"fetch.max.bytes": "1"}, "pipeline.kafka.fetch.max.bytes: is not used here; what is used: client.id"),
         ({"security.protocol": "TLS"}, "security.protocol: TLS is not supported; use one of PLAINTEXT"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism: GSSAPI is not supported; use one of PLAIN"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config: write"),

@@ -1,4 +1,6 @@
-"""Settings of Kafka's Java clients, as `pipeline.kafka` has them, for the client that reads batches as they are stored.
+"""Settings of Kafka's Java clients, for the clients of the commands and of the jobs, which are aiokafka's.
+
+They are those of `pipeline.kafka`, or of a file as Kafka's own tools read it (`--command-config`).
 
 Certificates are PEM (KIP-651): Java's key stores cannot be read.
 """
@@ -9,9 +11,11 @@ import re
 import ssl
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 REQUEST_TIMEOUT_MS = 20_000
+REPLAY_CLIENT_ID = "kafka-sidecar-replay"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Java's name to that of aiokafka, and the type.
@@ -33,19 +37,46 @@ _LOGIN = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:
 
 
 class KafkaSettingError(ValueError):
-    """A setting of `pipeline.kafka` cannot be used here. The text has key and remedy."""
+    """A setting cannot be used here. The text has key and remedy."""
 
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(f"pipeline.kafka.{key}: {message}")
+    def __init__(self, key: str, message: str, place: str = "") -> None:
+        super().__init__(f"{place}{key}: {message}")
+        self.key = key
+        self.message = message
 
 
-def client_settings(servers: Sequence[str], kafka: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of aiokafka's clients. Raises KafkaSettingError."""
+def client_settings(servers: Sequence[str], kafka: Mapping[str, str], place: str = "pipeline.kafka.") -> dict[str, Any]:
+    """Arguments of aiokafka's clients. Raises KafkaSettingError, whose text begins with ``place``."""
+    try:
+        return _client_settings(servers, kafka)
+    except KafkaSettingError as error:
+        raise KafkaSettingError(error.key, error.message, place) from error
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The settings in a file of Java's form, without escapes and continued lines. Raises OSError, ValueError."""
+    return parse_properties(path.read_text())
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """As `read_properties`.
+
+    >>> parse_properties("a=1\\n# b=2\\n\\n c : d=e ")
+    {'a': '1', 'c': 'd=e'}
+    """
+    lines = (line.strip() for line in text.splitlines())
+    pairs = [re.split(r"\s*[=:]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!"]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError("is no file of properties: write lines such as security.protocol=SSL")
+    return dict(pairs)
+
+
+def _client_settings(servers: Sequence[str], kafka: Mapping[str, str]) -> dict[str, Any]:
     for key in kafka:
         if key not in KNOWN:
-            raise KafkaSettingError(key, f"is not used by replay-policy; it uses {', '.join(sorted(KNOWN))}")
+            raise KafkaSettingError(key, f"is not used here; what is used: {', '.join(sorted(KNOWN))}")
     found: dict[str, Any] = {
-        "bootstrap_servers": list(servers), "client_id": "kafka-sidecar-replay",
+        "bootstrap_servers": list(servers), "client_id": REPLAY_CLIENT_ID,
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
     }  # fmt: skip
     for key, (name, kind) in DIRECT.items():

@@ -16,7 +16,8 @@ from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.codec.visibility import committed_only
 from kafka_sidecar.interceptors.contract import Context
-from kafka_sidecar.proxy.features.interception.fetched_partition import PartitionReading, Remaining
+from kafka_sidecar.proxy.exchanges.fetched_records import PartitionReading, Remaining
+from kafka_sidecar.proxy.features.interception.consume_stage import ChainLook
 
 CONTEXT = Context(clock=lambda: 0)
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -50,7 +51,7 @@ def read(intercepting: Intercepting, data: bytes | memoryview, aborted: Aborted 
     assert chain is not None
     transactions = [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted or ()]
     visibilities = committed_only(transactions)
-    return PartitionReading(chain, CONTEXT, "orders", 3, intercepting.stats, data, visibilities)
+    return PartitionReading(ChainLook(chain, CONTEXT, "orders", 3), "orders", intercepting.stats, data, visibilities)
 
 
 def consume(

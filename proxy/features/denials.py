@@ -1,4 +1,4 @@
-"""What clients were denied: counted, written as log lines, and the last of it stored for the admin port.
+"""Requests that features deny, by what and by whom: counted, written as log lines, the last stored for the admin port.
 
 Called in the event loop alone. Names that clients choose are cut, and nothing grows with their number.
 """
@@ -18,8 +18,6 @@ from typing import Protocol
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, Rejection
-from kafka_sidecar.proxy.features.authorization.checked_apis import Need
-from kafka_sidecar.proxy.features.feature import Decided
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
@@ -28,8 +26,20 @@ log = logging.getLogger(__name__)
 MAX_RECENT = 1000  # denials that are stored
 MAX_NAMED = 20  # of one request that are stored and written; all are counted
 MAX_NAME_BYTES = 249  # of what clients choose
-_OF = attrgetter("need.operation", "need.resource")
 LOG_INTERVAL_S = 10.0  # for one principal, operation and resource
+
+
+class Need(Protocol):
+    """An operation that a principal has to be allowed."""
+
+    @property
+    def operation(self) -> str: ...
+    @property
+    def resource(self) -> str:
+        """The type of the resource."""
+
+    @property
+    def name(self) -> str | bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,8 @@ class Denied(Rejection):
 
     need: Need
     id: str  # for the operator
+    mode: str = "enforce"  # shadow: it was not rejected
+    reason: str = "denied"
 
 
 def explained(why: Rejection, text: str | None = None) -> Rejection:
@@ -61,11 +73,34 @@ class Denial:
     since: float  # seconds since the epoch
     at: float  # the last time
     times: int
+    mode: str  # enforce or shadow, the last time
+    reason: str
     # Of the last time:
     session: int
     client: str | None  # its address
     client_id: str | None
     client_software: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The feature that denies, as pages and log lines show it."""
+
+    policy: str  # in place of a policy
+    remedy: str
+    count_by: Callable[[Denied], tuple[str, str]]  # beside the API
+    write: Callable[[Denial, int], None]  # a log line; the number of those that were suppressed before it
+
+
+class Decided(Protocol):
+    """As `feature.Decided`."""
+
+    @property
+    def is_used(self) -> bool: ...
+    @property
+    def wants_allowed(self) -> bool: ...
+    @property
+    def report(self) -> Callable[[int, Sequence[tuple[str, str, str]], bool, Client], None]: ...
 
 
 class Decides(Protocol):
@@ -76,15 +111,20 @@ class Decides(Protocol):
 
 
 class Denials:
-    """All denials of one process."""
+    """All denials of one feature, in one process."""
 
     def __init__(
-        self, counts: Counter[tuple[str, str, str]], clock: Callable[[], float], site: Decides | None = None
+        self,
+        counts: Counter[tuple[str, str, str]],
+        clock: Callable[[], float],
+        site: Decides | None = None,
+        source: Source | None = None,
     ) -> None:
+        self.source = source if source is not None else RULES
         self.prefix = token_hex(3)
         self._key = token_bytes(16)
         self._site = site
-        self._counts = counts  # by API, operation and type of resource
+        self._counts = counts  # by API and what the source says, of rules operation and type of resource
         self._clock = clock
         self._recent = Bounded[tuple[str, ...], Denial](MAX_RECENT)
         self._lines = LogLimiter(LOG_INTERVAL_S, clock)
@@ -97,8 +137,8 @@ class Denials:
     def record(self, key: int, rejected: Sequence[Rejection], client: Client) -> None:
         """Rejected parts of a request of an API; those that no rule has rejected are none of ours."""
         denied = [one for one in rejected if isinstance(one, Denied)]
-        for (operation, resource), times in Counter(map(_OF, denied)).items():  # there may be very many
-            self._counts[APIS[key].name, str(operation), str(resource)] += times
+        for (one_label, other), times in Counter(map(self.source.count_by, denied)).items():  # there may be very many
+            self._counts[APIS[key].name, str(one_label), str(other)] += times
         for one in denied[:MAX_NAMED]:
             self._store(APIS[key].name, one, client)
         if len(denied) > MAX_NAMED:
@@ -121,14 +161,14 @@ class Denials:
         who, operation, resource, name = kind
         known = self._recent.pop((*kind, api))
         denial = Denial(
-            one.id, api, operation, resource, name, who, _cut(one.message), now, now, 1,
+            one.id, api, operation, resource, name, who, _cut(one.message), now, now, 1, one.mode, one.reason,
             client.number, client.host, _cut_or_none(client.client_id), _cut_or_none(client.client_software),
         )  # fmt: skip
         if known is not None:
             denial = replace(denial, since=known.since, times=known.times + 1)
         self._recent[*kind, api] = denial
         if (suppressed := self._lines.due(("denied", *kind))) is not None:
-            _log(denial, suppressed)
+            self.source.write(denial, suppressed)
 
     def find(self, denial_id: str) -> Denial | None:
         """The denial with this id, if it is one of the last."""
@@ -163,6 +203,15 @@ def _log(denial: Denial, suppressed: int) -> None:
             "suppressed": suppressed,
         },
     )
+
+
+RULES = Source(
+    "(rules)",
+    "If the client should be allowed this, add a rule to authorization.rules with this principal, operation and name. "
+    "If not, look at what the client does: it may use another topic, group or user than it was given.",
+    attrgetter("need.operation", "need.resource"),
+    _log,
+)
 
 
 def _cut(text: str) -> str:

@@ -1,0 +1,126 @@
+"""The commands `dead-letters report` and `dead-letters replay` of the pipeline. Spark is imported once one runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_sidecar.proxy.cli.dead_letters import options
+from kafka_sidecar.proxy.cli.dead_letters.app import COMPRESSION, GROUP
+from kafka_sidecar.proxy.cli.dead_letters.options import (
+    AsJson,
+    CommandConfig,
+    OriginalTopic,
+    Policy,
+    Reason,
+    RejectionId,
+    Since,
+    Until,
+)
+from kafka_sidecar.proxy.cli.output import say
+from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.config.loading import PLACEHOLDER
+
+if TYPE_CHECKING:
+    from kafka_sidecar.pipeline.dead_letters.replay import ReplayJob
+    from kafka_sidecar.proxy.cli.dead_letters.replay import Order
+
+dead_letters_app = typer.Typer(no_args_is_help=True, help="Dead letters of topics with many.")
+
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Dead letter topics.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="The sidecar's YAML file.")]
+Brokers = Annotated[str | None, typer.Option("--bootstrap-servers", help="The brokers: host:port, ...")]
+
+
+@dead_letters_app.command("report")
+def report(
+    topics: Topics,
+    config: ConfigFile = None,
+    bootstrap_servers: Brokers = None,
+    topic: OriginalTopic = None,
+    policy: Policy = None,
+    reason: Reason = None,
+    rejection_id: RejectionId = None,
+    since: Since = None,
+    until: Until = None,
+    path: Annotated[str, typer.Option(help="Folder of the tables.")] = "kafka-sidecar-dead-letters",
+    as_json: AsJson = False,
+) -> None:
+    """Count the letters of whole topics, read from the brokers."""
+    from kafka_sidecar.pipeline.cli import load_config
+
+    choice = options.choice(topic, policy, reason, rejection_id, since, until)
+    settings = load_config(config, {"bootstrap_servers": bootstrap_servers})
+    from kafka_sidecar.pipeline.dead_letters import command
+    from kafka_sidecar.pipeline.failures import explain
+
+    try:
+        found = command.report(settings, topics, choice, path)
+    except (*command.FAILURES, ValueError) as error:
+        exit_with_error(explain(error))
+    if as_json:
+        typer.echo(command.report_json(found))
+    else:
+        say("\n".join(command.report_lines(found, path)))
+
+
+@dead_letters_app.command("replay")
+def replay(
+    topics: Topics,
+    sidecar: Annotated[str, typer.Option(help="The sidecar: host:port, which all executors can reach.")],
+    config: ConfigFile = None,
+    command_config: CommandConfig = None,
+    topic: OriginalTopic = None,
+    policy: Policy = None,
+    reason: Reason = None,
+    rejection_id: RejectionId = None,
+    since: Since = None,
+    until: Until = None,
+    with_shadow: Annotated[
+        bool, typer.Option("--with-shadow", help="Also those of mode shadow, whose record is stored already.")
+    ] = False,
+    mend: Annotated[
+        Path | None, typer.Option(help="File with `interceptors:`, whose on_send changes records before.")
+    ] = None,
+    group: Annotated[str, typer.Option(help="Remembers what was replayed, also by the other command.")] = GROUP,
+    compression: Annotated[str, typer.Option(help=f"{', '.join(COMPRESSION)}.")] = "lz4",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing: show what would be sent where.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send many records once more: a task for each partition.
+
+    The guarantee is that of `kafka-sidecar dead-letters replay`. Exit codes: 0 all were accepted, 1 some were rejected.
+    """
+    from kafka_sidecar.pipeline.cli import load_config
+
+    if compression not in COMPRESSION:
+        exit_with_error(f"--compression: {compression}: write one of {', '.join(COMPRESSION)}")
+    choice = options.choice(topic, policy, reason, rejection_id, since, until, with_shadow)
+    flags: dict[str, object] = {} if config is not None else {**PLACEHOLDER}
+    settings = load_config(config, flags)
+    from kafka_sidecar.pipeline.dead_letters import command
+    from kafka_sidecar.pipeline.failures import explain
+    from kafka_sidecar.proxy.cli.dead_letters.printing import tally_json, tally_lines
+    from kafka_sidecar.proxy.cli.dead_letters.replay import Order
+
+    order = Order(choice, group, COMPRESSION.index(compression), is_dry=dry_run)
+    try:
+        tally = command.replay_all(settings, _job(sidecar, command_config, order, mend), topics)
+    except (*command.FAILURES, ValueError) as error:
+        exit_with_error(explain(error))
+    if as_json:
+        typer.echo(tally_json(tally, dry_run))
+    else:
+        say("\n".join(tally_lines(tally, dry_run)))
+    raise typer.Exit(1 if tally.has_refused else 0)
+
+
+def _job(sidecar: str, command_config: Path | None, order: Order, mend: Path | None) -> ReplayJob:
+    from kafka_sidecar.pipeline.dead_letters.replay import ReplayJob
+
+    servers = tuple(one.strip() for one in sidecar.split(",") if one.strip())
+    options.client(servers, command_config)  # exits if it is wrong
+    properties = options.properties(command_config)
+    return ReplayJob(servers, properties, order, None if mend is None else options.interceptors_of(mend))

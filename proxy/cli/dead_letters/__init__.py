@@ -1,0 +1,1 @@
+"""The commands of dead letters: what was rejected is listed, shown and replayed."""

@@ -1,0 +1,189 @@
+"""Elements of a request that a stage rejects one by one: topics, groups, resources, transactional ids.
+
+request --> rejected elements cut out --> the stages that follow --> broker
+        --> none is left: answered here
+client <-- their results, each at its place in the request <-- the stages that follow <-- broker's response
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import decode_response, encode_request
+from kafka_sidecar.codec.message import Message, Struct, replace_fields
+from kafka_sidecar.codec.messages import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    incremental_alter_configs,
+)
+from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges.messages import TOPIC_RESOURCE, OpenMessage, Rejection, reject_resource
+from kafka_sidecar.proxy.relay.exchange import Client, Send
+
+
+def _reject_nothing(of: Any, why: Rejection) -> Struct:
+    raise AssertionError("an API without elements")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementsApi:
+    """An API whose requests may have elements with results of their own. ``Any``: such a request, element or result."""
+
+    request: type[Message] = Message  # this one: it is not read
+    response: type[Message]
+    arrays: tuple[str, ...] = ()  # of the request, in its versions
+    results: str = ""  # the array of the response
+    reject: Callable[[Any, Rejection], Struct] = _reject_nothing  # the result of an element
+    # What an element and its result have in common. None: brokers give results in any order, ours come last.
+    identify: Callable[[Any], Hashable] | None = None
+
+    def elements(self, request: Any) -> list[Any]:
+        """All of a request."""
+        return [one for name in self.arrays for one in getattr(request, name)]
+
+    def answer(self, results: Iterable[Struct]) -> Message:
+        """A response that has these results alone."""
+        return replace_fields(self.response(), **{self.results: tuple(results)})
+
+    def cut(self, request: Any, why: Sequence[Rejection | None]) -> Cut:
+        """The request without what is rejected; ``why``: of each element, in their order."""
+        whys, kept, places = iter(why), dict[str, tuple[Any, ...]](), list[_Place]()
+        for name in self.arrays:
+            decided = [(one, next(whys)) for one in getattr(request, name)]
+            kept[name] = tuple(one for one, rejection in decided if rejection is None)
+            for one, rejection in decided:
+                result = self.reject(one, rejection) if rejection is not None else None
+                places.append((self.identify(one) if self.identify is not None else None, result))
+        rejected = tuple(result for _, result in places if result is not None)
+        return Cut(self, request if not rejected else replace_fields(request, **kept), rejected, tuple(places))
+
+    def validate(
+        self, request: OpenMessage, message: Any, elements: Iterable[Any], version: int, client: Client
+    ) -> Steps[Mapping[Hashable, Any]]:
+        """The broker's results, if the request had these elements alone: it is asked with `validate_only`."""
+        assert self.identify is not None
+        question = replace_fields(message, **{self.arrays[0]: tuple(elements), "validate_only": True})
+        encode = partial(encode_request, question, version, request.correlation_id, client.client_id)
+        (answer,) = yield Send(((yield from offload(encode, request.elements)),))
+        opened = yield from offload(partial(decode_response, self.response, answer, version), request.elements)
+        return {self.identify(result): result for result in getattr(opened.message, self.results)}
+
+
+def rejection_of(result: Any | None) -> Rejection | None:
+    """Why the broker rejects an element, if it does."""
+    if result is None:
+        return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker has not answered for this topic")
+    if result.error_code != ErrorCode.NONE:
+        return Rejection(result.error_code, result.error_message or "")
+    return None
+
+
+_Place = tuple[Hashable, Struct | None]  # of an element: its identity, and its result where it is rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is left of a request, and the results of what is rejected."""
+
+    api: ElementsApi
+    request: Any
+    rejected: tuple[Struct, ...]
+    _places: tuple[_Place, ...]
+
+    @property
+    def answer(self) -> Message | None:
+        """The response, where all is rejected."""
+        return self.api.answer(self.rejected) if 0 < len(self.rejected) == len(self._places) else None
+
+    def complete(self, results: Iterable[Any]) -> tuple[Any, ...]:
+        """The broker's results with those of what is rejected among them, in the order of the request."""
+        identify = self.api.identify
+        if identify is None or not self.rejected:
+            return (*results, *self.rejected)
+        of_broker: dict[Hashable, deque[Any]] = {}
+        for result in results:
+            of_broker.setdefault(identify(result), deque()).append(result)
+        ordered: list[Any] = []
+        for identity, rejected in self._places:
+            if rejected is not None:
+                ordered.append(rejected)
+            elif same := of_broker.get(identity):
+                ordered.append(same.popleft())
+        return (*ordered, *(result for same in of_broker.values() for result in same))
+
+
+def _topic_by_name(of: Any) -> Hashable:
+    return TOPIC_RESOURCE, of.name
+
+
+def _resource(of: Any) -> Hashable:
+    return of.resource_type, of.resource_name
+
+
+def _reject_creation(of: create_topics.CreatableTopic, why: Rejection) -> Struct:
+    return create_topics.CreatableTopicResult(
+        name=of.name, error_code=why.error_code, error_message=why.message, configs=()
+    )
+
+
+def _reject_partitions(of: create_partitions.CreatePartitionsTopic, why: Rejection) -> Struct:
+    return create_partitions.CreatePartitionsTopicResult(
+        name=of.name, error_code=why.error_code, error_message=why.message
+    )
+
+
+def _reject_deletion(of: str | delete_topics.DeleteTopicState, why: Rejection) -> Struct:
+    name, topic_id = (of, NO_ID) if isinstance(of, str) else (of.name, of.topic_id)
+    return delete_topics.DeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=why.error_code, error_message=why.message
+    )
+
+
+CREATE_TOPICS = ElementsApi(
+    request=create_topics.CreateTopicsRequest,
+    response=create_topics.CreateTopicsResponse,
+    arrays=("topics",),
+    results="topics",
+    identify=_topic_by_name,
+    reject=_reject_creation,
+)
+CREATE_PARTITIONS = ElementsApi(
+    request=create_partitions.CreatePartitionsRequest,
+    response=create_partitions.CreatePartitionsResponse,
+    arrays=("topics",),
+    results="results",
+    identify=_topic_by_name,
+    reject=_reject_partitions,
+)
+ALTER_CONFIGS = ElementsApi(
+    request=alter_configs.AlterConfigsRequest,
+    response=alter_configs.AlterConfigsResponse,
+    arrays=("resources",),
+    results="responses",
+    identify=_resource,
+    reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
+)
+INCREMENTAL_ALTER_CONFIGS = ElementsApi(
+    request=incremental_alter_configs.IncrementalAlterConfigsRequest,
+    response=incremental_alter_configs.IncrementalAlterConfigsResponse,
+    arrays=("resources",),
+    results="responses",
+    identify=_resource,
+    reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
+)
+DELETE_TOPICS = ElementsApi(
+    request=delete_topics.DeleteTopicsRequest,
+    response=delete_topics.DeleteTopicsResponse,
+    arrays=("topics", "topic_names"),
+    results="responses",
+    reject=_reject_deletion,
+)

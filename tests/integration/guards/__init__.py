@@ -1,0 +1,1 @@
+"""Guards of topics beside brokers whose policy classes say the same."""
