@@ -15,11 +15,12 @@ from support.authorization import IDS, Site
 from support.client import FakeClient
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.proxy.exchanges.repeated import MAX_NAME_BYTES
 from kafka_sidecar.proxy.features import denials
 from kafka_sidecar.proxy.features.authorization.acls import Operation, Resource
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
-from kafka_sidecar.proxy.features.denials import MAX_NAME_BYTES, MAX_NAMED, Denials, Denied
+from kafka_sidecar.proxy.features.denials import MAX_NAMED, Denials, Denied
 from kafka_sidecar.proxy.telemetry import log_limiter
 from kafka_sidecar.proxy.telemetry.log_limiter import write_held_back
 from kafka_sidecar.proxy.telemetry.logs import KEYS, JsonLines
