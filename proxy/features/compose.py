@@ -67,6 +67,7 @@ FEATURES = (
     ),
     Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
+    # What clients have sent, as they have sent it, and before anything is inflated for a policy.
     Row("producer_habits", "producer_habits", lambda start, now: bool(now.producers)),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
     Row("validation", "validator", lambda start, now: now.uses_validation),
