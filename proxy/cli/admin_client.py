@@ -276,7 +276,8 @@ def _required(producers: dict[str, Any]) -> str:
     wanted = ", ".join(f"{name} {_shown(value)}" for name, value in producers["required"].items())
     share = f" for {producers['percent']} % of the batches" if producers["percent"] < 100 else ""
     whose = f" of {', '.join(producers['principals'])}" if producers["principals"] else ""
-    return f"producers{whose}: {wanted or 'only listed'} (from {producers['source']}, mode {producers['mode']}{share})"
+    nothing = "not looked at" if producers["mode"] == "off" else "only listed"
+    return f"producers{whose}: {wanted or nothing} (from {producers['source']}, mode {producers['mode']}{share})"
 
 
 def _shown(value: object) -> str:

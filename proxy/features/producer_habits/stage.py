@@ -87,9 +87,8 @@ class HabitsStage(Begins, Stage):
     is_stable = True  # until another configuration is applied, and with it new routes
 
     def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
-        if self.entries.are_empty:
-            return False
-        return not topics or any(name is None or self._looks_into(name) for name, _ in topics)
+        """No topics: they are not known before the request is buffered, and the other stage begins."""
+        return any(name is None or self._looks_into(name) for name, _ in topics)
 
     def _looks_into(self, topic: str) -> bool:
         return any(not entry.is_off and entry.settings.needs_batches for entry in self.entries.of_topic(topic))
@@ -105,8 +104,6 @@ class HeadStage(Begins, GuardStage):
 
     def allows(self, client: Client, head: ProduceHead, topics: Sequence[str | bytes]) -> bool:
         """As `exchanges.limits.Guard`. What the other stage looks into, it looks into as a whole."""
-        if self.entries.are_empty:
-            return True
         named = [(self._name_of(key), key) if isinstance(key, bytes) else (key, b"") for key in topics]
         return self._batches.applies(named) or all(
             (sent := self.find(head, client, name)) is None or not sent.faults for name, _ in named if name is not None

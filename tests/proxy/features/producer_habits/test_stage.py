@@ -10,6 +10,7 @@ from zlib import crc32
 import pytest
 from support import old_requests, oracle
 from support.client import FakeClient
+from support.driven import Driven, Step
 from support.produce_requests import (
     FIRST_WITH_IDS,
     FIRST_WITH_RECORD_ERRORS,
@@ -25,6 +26,7 @@ from support.produce_requests import (
 from support.producer_habits import Asking, habits
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.relay.exchange import Forward, Last, Look, Pass, Respond
 
 POLICY_VIOLATION = 44
@@ -32,6 +34,14 @@ PLAIN, IDEMPOTENT = batch("one", "two"), batch("one", "two", producer_id=7, prod
 _MESSAGE = b"\1\0" + bytes(8) + pack(">i", -1) + pack(">i", 3) + b"old"
 OLD = pack(">qi", 0, 4 + len(_MESSAGE)) + pack(">I", crc32(_MESSAGE)) + _MESSAGE  # magic 1
 each_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+def drive(exchange: Driven, frame: bytes) -> Step:
+    """The outcome of a request in which others have turns."""
+    step = exchange.request(frame)
+    while isinstance(step, Need):
+        step = exchange.answer(step.run() if isinstance(step, Work) else None)
+    return step
 
 
 def without_transaction(version: int, topics: Any, acks: int = -1, client_id: str | None = "app") -> bytes:
@@ -125,6 +135,15 @@ def test_several_topics_are_looked_into_one_by_one() -> None:
     exchange = asking.started(12, frame)
     assert exchange.request(frame) == produce_request(12, {"free": {0: PLAIN}}, acks=1)
     assert asking.begun(12, produce_request(12, {"free": {0: PLAIN}, "orders": {0: PLAIN}})) is None
+
+
+def test_each_batch_of_very_many_topics_is_looked_at_once() -> None:
+    asking = Asking(habits(topics=["many-*"], mode="shadow", idempotence="required"), habits(acks="all", report=False))
+    topics = {f"many-{number}": {0: PLAIN} for number in range(1001)}
+    frame = produce_request(12, {**topics, "orders": {0: PLAIN}}, acks=1)
+    exchange = asking.started(12, frame)
+    assert drive(exchange, frame) == produce_request(12, topics, acks=1)
+    assert set(asking.stats.violations.values()) == {1}
 
 
 @each_version
