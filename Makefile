@@ -171,6 +171,10 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
 	$(BIN)/python bench/validate.py
 
+.PHONY: bench-dead-letters
+bench-dead-letters: install ## CPU per record with dead letters for its topic, for another one, and with none
+	$(BIN)/python bench/dead_letters.py
+
 .PHONY: bench-rules
 bench-rules: install ## CPU per request with rules that allow it, compared with no rules
 	$(BIN)/python bench/rules.py
@@ -178,6 +182,14 @@ bench-rules: install ## CPU per request with rules that allow it, compared with 
 .PHONY: bench-habits
 bench-habits: install ## CPU per request of producers' habits, compared with the policy limits and with none
 	$(BIN)/python bench/habits.py
+
+.PHONY: bench-rate-costs
+bench-rate-costs: install ## CPU per request with rate limits, of its topic, of another one, and with none
+	$(BIN)/python bench/rate_costs.py
+
+.PHONY: bench-rate-limits
+bench-rate-limits: install kafka ## how close to 1 MB/s clients are that are limited to it, by client
+	$(BIN)/python bench/rate_limits.py
 
 .PHONY: bench-intercept
 bench-intercept: install ## CPU per request with interceptors for its topic, for another one, and with none

@@ -25,7 +25,7 @@ LIMITS = {OTHER: 1.0, OWN: 1.05}
 NOISE = 0.02  # of a ratio of 1
 TOPIC = frames.TOPIC.decode()
 # A pattern: the stub of a broker has no topics whose existence could be looked up.
-FOR_OTHER = JSON_POLICY + '  - {name: "other-*", policy: json, dead_letters: "{topic}.dlq"}\n'
+FOR_OTHER = JSON_POLICY + '  - {name: "other-*", policy: json, dead_letters: "dlq.{topic}"}\n'
 FOR_OWN = f'topics:\n  - {{name: "{TOPIC[:-1]}?", policy: json, dead_letters: "dlq.{{topic}}"}}\n'
 
 

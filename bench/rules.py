@@ -1,4 +1,4 @@
-"""The cost of rules of who may do what, where everything is allowed; of one more request that rules look into.
+"""The cost of rules of who may do what, where everything is allowed; and of guards of topics, which see no records.
 
 usage: rules.py [--only TEXT] [--reps N] [--seconds S] [--before PROGRAM] [--markdown FILE]
 
@@ -17,8 +17,9 @@ from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
 from side_by_side import Bench
 
-NONE, RULES = "no rules", "rules"
-TARGET = 1.1
+NONE, RULES, GUARDS = "no rules", "rules", "guards of topics"
+TARGETS = {RULES: 1.1, GUARDS: 1.0}  # of CPU time; guards: within what repetitions differ by
+NOISE = 0.02
 TOPIC = frames.TOPIC.decode()
 # Of a hundred teams, each with its topics; the client of the bench is of one of them.
 ALLOWING = f"""
@@ -26,6 +27,7 @@ authorization:
   rules:
     - {{principals: ["User:ANONYMOUS"], topics: [{TOPIC}], groups: ["*"], cluster: true}}
 """ + "".join(f'    - {{principals: ["User:team-{at}"], topics: ["team-{at}-*"]}}\n' for at in range(99))
+GUARDING = "topic_guards: [{naming: '[a-z]+', partitions: {min: 3, max: 50}, other_configs: deny, delete: deny}]\n"
 WORKLOADS = (
     Workload("Produce 1 KB, 8 connections, 1 in flight", 8, 1, produce_bytes=1 << 10),
     Workload("Produce 1 KB, 8 connections, 5 in flight", 8, 5, produce_bytes=1 << 10),
@@ -39,6 +41,7 @@ def peers(folder: Path) -> list[Peer]:
     return [
         Peer(NONE, kafka_sidecar, program, "make install", reads_kafka=True),
         Peer(RULES, kafka_sidecar_with(ALLOWING), program, "make install", reads_kafka=True),
+        Peer(GUARDS, kafka_sidecar_with(GUARDING), program, "make install", reads_kafka=True),
     ]
 
 
@@ -51,10 +54,11 @@ def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.
     for target in targets:
         results = runs[load.title, target.name]
         cells[target.name] = f"{median(run.cpu_us_per_request for run in results):.3g}"
-        if target.name == RULES:
+        if (most := TARGETS.get(target.name)) is not None:
             ratio = report.cpu_ratio(results, runs[load.title, NONE])
-            cells[target.name] += f" ({ratio:.2f}x) {'met' if ratio <= TARGET else 'MISSED'}"
-    return report.Row(f"{load.title}: CPU us/request", cells, f"{RULES} <= {TARGET}x")
+            cells[target.name] += f" ({ratio:.2f}x) {'met' if ratio <= most + NOISE else 'MISSED'}"
+    targets_of_row = ", ".join(f"{name} <= {most}x" for name, most in TARGETS.items())
+    return report.Row(f"{load.title}: CPU us/request", cells, targets_of_row)
 
 
 def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:

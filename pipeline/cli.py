@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -15,16 +12,15 @@ import typer
 
 from kafka_sidecar.pipeline.dead_letters.app import dead_letters_app
 from kafka_sidecar.pipeline.jars import JarError, fetch_jars
+from kafka_sidecar.pipeline.settings import EXTRA, load_config
 from kafka_sidecar.plugins.units import seconds
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
-from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
-from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.loading import PLACEHOLDER
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.add_typer(dead_letters_app, name="dead-letters")
 
 AUDIT_TOPIC = "kafka-sidecar-audit"
-EXTRA = ("pyspark", "pyarrow", "pandas", "numpy", "matplotlib")
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="The sidecar's YAML file.")]
 BootstrapServers = Annotated[str | None, typer.Option(help="The brokers: host:port, separated by commas.")]
 
@@ -189,17 +185,6 @@ def report(
     from kafka_sidecar.pipeline.report import command
 
     typer.echo(command.report(settings, output, last_s, replay))
-
-
-def load_config(path: Path | None, flags: dict[str, object], modules: Sequence[str] = EXTRA) -> Config:
-    """The configuration; exits with code 2 and the remedy if it is invalid, or if an extra is not installed."""
-    if missing := [name for name in modules if find_spec(name) is None]:
-        extras = "pipeline,schemas" if modules != EXTRA else "pipeline"
-        exit_with_error(f"pipeline: {', '.join(missing)} not installed; in a clone, pip install '.[{extras}]'")
-    try:
-        return load(path, os.environ, flags)
-    except ConfigError as error:
-        exit_with_error(*error.lines)
 
 
 def main() -> None:

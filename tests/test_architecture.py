@@ -44,7 +44,7 @@ FRONT_DOORS = {
         "visibility",
         "wire",
     },
-    "dead_letters": {"letter"},
+    "dead_letters": {"buffer", "letter", "letters", "overview", "parcels", "remaining"},
     "large_messages": {
         "back_pointers",
         "cache",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_sidecar.pipeline.settings import load_config
 from kafka_sidecar.proxy.cli.dead_letters import options
 from kafka_sidecar.proxy.cli.dead_letters.app import COMPRESSION, GROUP
 from kafka_sidecar.proxy.cli.dead_letters.options import (
@@ -49,8 +50,6 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Count the letters of whole topics, read from the brokers."""
-    from kafka_sidecar.pipeline.cli import load_config
-
     choice = options.choice(topic, policy, reason, rejection_id, since, until)
     settings = load_config(config, {"bootstrap_servers": bootstrap_servers})
     from kafka_sidecar.pipeline.dead_letters import command
@@ -93,8 +92,6 @@ def replay(
 
     The guarantee is that of `kafka-sidecar dead-letters replay`. Exit codes: 0 all were accepted, 1 some were rejected.
     """
-    from kafka_sidecar.pipeline.cli import load_config
-
     if compression not in COMPRESSION:
         exit_with_error(f"--compression: {compression}: write one of {', '.join(COMPRESSION)}")
     choice = options.choice(topic, policy, reason, rejection_id, since, until, with_shadow)

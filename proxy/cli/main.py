@@ -101,7 +101,7 @@ def run_pipeline(
         list[str] | None, typer.Argument(metavar="JOB", show_default=False, autocompletion=_jobs, help="See --help.")
     ] = None,
 ) -> None:
-    """Run a Spark job: reconcile, replay-policy, report, dead-letters."""
+    """Run a Spark job: reconcile, dead-letters, report."""
     pipeline = import_module("kafka_sidecar.pipeline.cli")  # by name: the proxy does not import it
     pipeline.app(arguments or [], prog_name="kafka-sidecar pipeline")
 

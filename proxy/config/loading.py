@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.config.dead_letters import DeadLetters
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain, find_dead_entries
 from kafka_sidecar.proxy.config.producers import ProducerHabits
+from kafka_sidecar.proxy.config.rate_limits import RateLimits
 from kafka_sidecar.proxy.config.registries import RegistryName, SchemaRegistry
 from kafka_sidecar.proxy.config.sasl import BrokerSasl, ClientSasl, PrincipalLogin
 from kafka_sidecar.proxy.config.sections import (
@@ -123,6 +124,8 @@ class Config(Section):
     log: Log = Field(default_factory=Log)
     schema_registries: dict[RegistryName, SchemaRegistry] = Field(default_factory=dict)
     """Schema registries, by the names that policies and interceptors use."""
+    rate_limits: RateLimits = Field(default_factory=list)
+    """How much clients may produce, consume and ask for in a second."""
     policies: dict[str, Policy] = Field(default_factory=dict)
     """Policies, by the names that topics use."""
     topics: list[Topic] = Field(default_factory=list)

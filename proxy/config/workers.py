@@ -27,6 +27,17 @@ class Place:
 
     number: int = 1  # the first one is 1
     count: int = 1
+    shared: int | None = None  # the descriptor of a file in memory that all workers have: see `shared_memory`
+
+
+SHARED_BYTES = 256 << 10  # for the buckets of rate limits
+
+
+def shared_memory() -> int:
+    """The descriptor of a new file in memory, all zeros, which processes that are started may inherit."""
+    descriptor = os.memfd_create("kafka-sidecar")
+    os.ftruncate(descriptor, SHARED_BYTES)
+    return descriptor
 
 
 def _read(value: Any) -> int | Literal["auto"]:

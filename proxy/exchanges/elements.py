@@ -70,12 +70,18 @@ class ElementsApi:
         self, request: OpenMessage, message: Any, elements: Iterable[Any], version: int, client: Client
     ) -> Steps[Mapping[Hashable, Any]]:
         """The broker's results, if the request had these elements alone: it is asked with `validate_only`."""
-        assert self.identify is not None
-        question = replace_fields(message, **{self.arrays[0]: tuple(elements), "validate_only": True})
-        encode = partial(encode_request, question, version, request.correlation_id, client.client_id)
+
+        def encode() -> bytes:
+            question = replace_fields(message, **{self.arrays[0]: tuple(elements), "validate_only": True})
+            return encode_request(question, version, request.correlation_id, client.client_id)
+
         (answer,) = yield Send(((yield from offload(encode, request.elements)),))
-        opened = yield from offload(partial(decode_response, self.response, answer, version), request.elements)
-        return {self.identify(result): result for result in getattr(opened.message, self.results)}
+        return (yield from offload(partial(self._by_identity, answer, version), request.elements))
+
+    def _by_identity(self, frame: bytes, version: int) -> Mapping[Hashable, Any]:
+        assert self.identify is not None
+        results = getattr(decode_response(self.response, frame, version).message, self.results)
+        return {self.identify(result): result for result in results}
 
 
 def rejection_of(result: Any | None) -> Rejection | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -21,6 +21,7 @@ from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin
 from kafka_sidecar.proxy.relay.watch import Tap
+from kafka_sidecar.proxy.relay.watch_pairs import in_turn
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.clock import now_ms
@@ -65,6 +66,8 @@ FEATURES = (
         "authorization", "authorization",
         lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None, checks=False,
     ),
+    # What a client may not write does not count; what policies reject has come in, and does.
+    Row("rate_limits", "rate_limits", lambda start, now: bool(now.rate_limits), checks=False),
     Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     # What clients have sent, as they have sent it, and before anything is inflated for a policy.
@@ -178,8 +181,8 @@ class Features:
 
     def tap(self, key: int, version: int) -> Tap | None:
         """What watches requests of this API and version, if anything."""
-        taps = (feature.tap(key, version) for feature in self._in_order())
-        return next((tap for tap in taps if tap is not None), None)
+        taps = [tap for feature in self._in_order() if (tap := feature.tap(key, version)) is not None]
+        return reduce(in_turn, taps) if taps else None
 
     def _in_order(self) -> list[Feature]:
         return [self.made[row.name] for row in FEATURES if row.name in self.made]

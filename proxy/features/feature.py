@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.features.refused import Letters
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -21,10 +22,8 @@ from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
 if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
-    from kafka_sidecar.codec.records import BatchHeader, Records
     from kafka_sidecar.large_messages.settings import TopicSettings
     from kafka_sidecar.policies.contract import TopicPolicy
-    from kafka_sidecar.policies.plans import Rejection
     from kafka_sidecar.proxy.exchanges.commits import Stage as CommitStage
     from kafka_sidecar.proxy.exchanges.fetch import GuardStage as FetchGuard
     from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchStage
@@ -94,39 +93,6 @@ class Rejections(Protocol):
     def explain(self, rejection_id: str) -> dict[str, Any] | None:
         """All that is known of one; None: it is not one of the last."""
         ...
-
-
-@dataclass(slots=True)
-class RefusedBatch:
-    """A batch with records that policies reject."""
-
-    topic: str
-    partition: int
-    header: BatchHeader
-    records: Callable[[], Records]  # as they were sent; raises CodecError
-    rejections: Sequence[Rejection]  # by index; of as many records as policies name
-    message: str  # for the client, of the batch
-    rejection_id: str
-    is_enforced: bool
-    client_id: str | None
-    principal: str | None
-    is_kept: bool = False  # `Letters.keep` has begun with it
-
-
-class Letters(Protocol):
-    """What becomes of records that policies reject. Called in any thread."""
-
-    def topic_of(self, topic: str, is_enforced: bool) -> str | None:
-        """The dead letter topic to which rejected records of a topic go, if any."""
-
-    def turns_away(self, batch: RefusedBatch) -> bool:
-        """Whether nothing can be kept now: then that is counted, and nothing is left to do."""
-
-    def keep(self, batch: RefusedBatch) -> None:
-        """Keep copies of its records, to be sent. What cannot be kept is counted."""
-
-    def missed(self, topic: str, records: int, reason: str) -> None:
-        """So many rejected records of a topic cannot be kept."""
 
 
 def _no_large_messages(topic: str) -> None:

@@ -110,9 +110,13 @@ class Client(Protocol):
     host: str | None  # its address
     has_closed: bool  # it sends no more: Kafka's clients read no more then either
     tap_state: object | None  # what taps know of this client id and principal: None again where one changes
+    limited: object | None  # the rate limits of this client id and principal: None again where one changes
     fetch_state: object | None  # what stages know of where it reads
     account: Account  # of the memory that is used for it
     reports_running: int  # works that notify interceptors of results and may not have ended
+
+    def mute(self, until: float, why: str) -> None:
+        """Read nothing more of it until then, by the sessions' clock, for the rate limit of this name."""
 
 
 @dataclass(frozen=True, slots=True)

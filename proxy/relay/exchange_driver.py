@@ -41,6 +41,9 @@ class Decides(Protocol):
     def end_after(self, cause: str, detail: str) -> None:
         """It is the last one of this connection, which ends after the responses to earlier ones; it gets none."""
 
+    def told(self, route: Route, frame: bytes | Pieces) -> bytes | Pieces:
+        """A response as it leaves: with a throttle time if its client is not read for a while."""
+
     def paused(self, driver: Driver) -> None:
         """``driver.need`` has to be performed, then `Session.resume` called."""
 
@@ -261,6 +264,7 @@ class ResponseDriver(Driver):
                 self._steps = rewrite.steps(decision)
                 return self._run()
             decision = rewrite.apply(decision)
+        decision = self._session.told(route, decision)
         self._done()
         route.counts.add_buffered(len(decision) - self._size, self._clock() - self._since)
         return decision

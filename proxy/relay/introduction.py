@@ -17,9 +17,11 @@ MAX_SOFTWARE_CHARS = 512  # of what is kept with each connection
 
 
 class Identity:
-    """Who a client is, as far as it has said so. `tap_state` is None again after a change, `memo` empty."""
+    """Who a client is, as far as it has said so. `tap_state` and `limited` are None again after a change."""
 
-    __slots__ = ("_client_id", "_client_software", "_principal", "login", "memo", "opened", "tap_state")
+    __slots__ = (
+        "_client_id", "_client_software", "_principal", "limited", "login", "memo", "opened", "tap_state",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.memo = PrefixMemo()
@@ -27,6 +29,7 @@ class Identity:
         self._client_software: str | None = None
         self._principal: str | None = None
         self.tap_state: object | None = None
+        self.limited: object | None = None
         self.login: object | None = None
         self.opened: object | None = None
 
@@ -37,7 +40,7 @@ class Identity:
     @client_id.setter
     def client_id(self, client_id: str | None) -> None:
         if client_id != self._client_id:
-            self._client_id, self.tap_state = client_id, None
+            self._client_id, self.tap_state, self.limited = client_id, None, None
 
     @property
     def client_software(self) -> str | None:
@@ -56,7 +59,7 @@ class Identity:
     @principal.setter
     def principal(self, principal: str | None) -> None:
         if principal != self._principal:
-            self._principal, self.tap_state = principal, None
+            self._principal, self.tap_state, self.limited = principal, None, None
             self.memo.clear()  # what a principal may do is remembered there
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from struct import Struct
 
 from kafka_sidecar.codec.errors import CodecError, TooManyError, bare
+from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.relay.acks import AcksMemo
@@ -27,6 +28,7 @@ from kafka_sidecar.proxy.relay.exchange_driver import (
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
+from kafka_sidecar.proxy.relay.mute import MUTE, Mute, Told, tell, told_frame
 from kafka_sidecar.proxy.relay.recorder import DEFAULT_RECORDED, NO_RESPONSE, OWN_RESPONSE, Recorded, Recorder
 from kafka_sidecar.proxy.relay.responses import (
     MIN_RESPONSE_BYTES,
@@ -60,8 +62,8 @@ class Session(Identity):
         "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_now", "_own_waiting",
         "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered", "_waiting",
         "account", "agenda", "broker_frames", "closing", "due", "fetch_session", "fetch_state",
-        "finishing", "gates", "has_closed", "host", "number", "record", "recorder", "reports_running", "requests",
-        "routes",
+        "finishing", "gates", "has_closed", "host", "muted_by", "muted_until", "number", "record", "recorder",
+        "reports_running", "requests", "routes",
     )  # fmt: skip
 
     host: str | None
@@ -86,6 +88,8 @@ class Session(Identity):
         self._waiting: deque[Waiting] = deque()
         self._own_waiting = 0  # requests of our own among them
         self._now = self._resumed_at = 0.0
+        self.muted_until = 0.0  # when the client is read again, by the clock
+        self.muted_by = ""  # the name of a rate limit
         self._acks_at = AcksMemo().find
         self.recorder = Recorder(recorded, self._waiting)
         self.record: Callable[[Recorded], None] = self.recorder.add
@@ -100,7 +104,7 @@ class Session(Identity):
         self._request_driver = RequestDriver(self._client_frames, self, clock, budget)
         self._response_driver = ResponseDriver(self.broker_frames, self, clock, budget)
         # What has to be done now, in order: perform the need of a driver and `resume` it, or resume it with answers.
-        self.agenda: list[Driver | OwnRequests] = []
+        self.agenda: list[Driver | OwnRequests | Mute] = []
         self._sought: OwnRequests | None = None  # whose answers come after a response that waits for them
         self._is_lost = False
         self._unanswered = 0  # requests that get no response: acks=0
@@ -173,6 +177,23 @@ class Session(Identity):
             self._sought = own
         return need.frames  # not joined: they may be megabytes
 
+    def mute(self, until: float, why: str) -> None:
+        """Read nothing more of the client until then, by the clock, for a rate limit; its responses say so."""
+        if until > self.muted_until:
+            self.muted_until, self.muted_by = until, why
+            if MUTE not in self.agenda:
+                self.agenda.append(MUTE)
+
+    @property
+    def muted_s(self) -> float:
+        """For how long the client is not read from now on."""
+        return max(self.muted_until - self._clock(), 0.0)
+
+    def told(self, route: Route, frame: bytes | Pieces) -> bytes | Pieces:
+        """A response, which says for how long the client is not read if it is not."""
+        left = self.muted_until - self._clock() if self.muted_until else 0.0
+        return told_frame(route.api.key, route.api.version, frame, left) if left > 0 else frame
+
     def finish(self, closing: Closing) -> None:
         """End once all requests that have been read have their response; call `to_client` to see whether they have."""
         if self.finishing is None:
@@ -212,7 +233,7 @@ class Session(Identity):
             return []
         self._is_lost = True
         self._client_frames.drop()
-        if isinstance(edit := self.broker_frames.drop(), WatchedResponse):
+        if isinstance(edit := self.broker_frames.drop(), WatchedResponse | Told):
             edit.lost(why)
         works = [self._response_driver.lost(why)]  # in the order in which the requests came
         for *_, owner, watch in self._waiting:
@@ -239,7 +260,7 @@ class Session(Identity):
         self._own_waiting, self._sought = 0, None
         self.agenda.clear()
         self.memo.clear()
-        self.gates, self.fetch_state = (), None
+        self.gates, self.fetch_state, self.limited = (), None, None
 
     def to_client(self) -> bytes:
         """Responses of our own whose turn has come."""
@@ -257,7 +278,7 @@ class Session(Identity):
             correlation_id = RESPONSE.unpack_from(frame)[1]
             self.record((route.api, correlation_id, since, size, self._now, len(frame), OWN_RESPONSE))
             self.due -= len(frame)
-            frames.append(frame)
+            frames.append(whole(self.told(route, frame)))
         return frames
 
     def _fail(self, error: CodecError, cause: str) -> None:
@@ -385,6 +406,8 @@ class Session(Identity):
                 self._edit_if_wanted(route, rewrite, data, at, size, watch)
             if watch is not None:
                 watch.show_response(self.broker_frames, data, at, size, self._now)
+            if self.muted_until > self._now:
+                tell(self.broker_frames, route.key, route.version, self.muted_until - self._now)
         counts = route.counts
         counts.responses += 1
         counts.response_bytes += size

@@ -17,10 +17,11 @@ from kafka_sidecar.codec.errors import bare
 from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.proxy.relay.exchange import Closing, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver
+from kafka_sidecar.proxy.relay.mute import Mute
 from kafka_sidecar.proxy.relay.responses import OwnRequests
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
-from kafka_sidecar.proxy.runtime.flow import Activity, Flow
+from kafka_sidecar.proxy.runtime.flow import Activity, Flow, Muting
 from kafka_sidecar.proxy.runtime.login_driver import LoginDriver
 from kafka_sidecar.proxy.runtime.renewal import Renewal
 from kafka_sidecar.proxy.runtime.side import (
@@ -188,6 +189,7 @@ class Connection:
         self.window = window
         self.client = ClientSide(self)
         self.flow = Flow(session.account, self.client)
+        self.muting = Muting(self.client)
         self.broker: BrokerSide | None = None
         # Where bytes are written to; None before there is a broker, and once the connection ends.
         self.to_client: Writer | None = None
@@ -229,6 +231,11 @@ class Connection:
     @property
     def client_is_paused(self) -> bool:
         return self.client.is_paused
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether the client is not read for a rate limit."""
+        return self.muting.is_on
 
     @property
     def broker_is_paused(self) -> bool:
@@ -347,7 +354,9 @@ class Connection:
         agenda = self.session.agenda
         while agenda:
             item = agenda.pop(0)
-            if isinstance(item, OwnRequests):
+            if isinstance(item, Mute):
+                self.muting.begin(self.session.muted_s, self.session.muted_by)
+            elif isinstance(item, OwnRequests):
                 self._resume(item.driver, tuple(item.answers))
             elif isinstance(item.need, Send):
                 frames = self.session.send(item, item.need)
@@ -401,6 +410,7 @@ class Connection:
         if self._closing is None:
             self._closing = closing
         self.to_client = self.to_broker = None
+        self.muting.end()
         for task in filter(None, (self._dialling, self.handshake)):
             task.cancel()
         performing, self._performing = self._performing, {}

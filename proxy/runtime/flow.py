@@ -111,6 +111,49 @@ class Flow:
             self.broker.resume(reason)
 
 
+class Muting:
+    """The client is not read for some time, for a rate limit; nothing that comes for it waits."""
+
+    __slots__ = ("_client", "_reason", "_timer")
+
+    def __init__(self, client: Side) -> None:
+        self._client = client
+        self._reason: str | None = None  # as the admin port shows it
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_on(self) -> bool:
+        return self._timer is not None
+
+    def begin(self, seconds: float, limit: str) -> None:
+        """Mute the client from now on, also where it is muted."""
+        reason, before = f"rate limit {limit}", self._reason
+        self._client.pause(reason)
+        if before not in (None, reason):
+            self._client.resume(before)
+        self._reason = reason
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._over)
+
+    def end(self) -> None:
+        """The connection ends."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def stop(self) -> None:
+        """Read the client again now."""
+        self.end()
+        self._over()
+
+    def _over(self) -> None:
+        self._timer = None
+        if (reason := self._reason) is not None:
+            self._reason = None
+            self._client.resume(reason)
+
+
 class Counts(Protocol):
     """A connection that counts bytes."""
 

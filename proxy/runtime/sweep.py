@@ -85,7 +85,7 @@ class Sweep:
             return Closing("frame_timeout", f"the client sent no more of a request for {limit:g} s")
         if half_response and now - connection.activity.broker_at >= limit:
             return Closing("frame_timeout", f"the broker sent no more of a response for {limit:g} s")
-        if quiet_s >= self._max_idle_s and not session.in_flight:
+        if quiet_s >= self._max_idle_s and not session.in_flight and not connection.is_muted:
             return Closing("idle", f"no byte was sent for {self._max_idle_s:g} s")
         return None
 
@@ -177,6 +177,10 @@ def finish(connection: Connection, closing: Closing, is_patient: bool) -> bool:
     the connection when it is closed, and the client could lose the responses.
     """
     session = connection.session
+    if connection.is_muted:
+        session.stop_reading(closing)
+        connection.muting.stop()  # to read and discard, next time, what has come meanwhile
+        return False
     if connection.is_dialling and is_patient:
         return False
     if connection.to_broker is None or not (session.awaits_responses or any(session.incomplete)):

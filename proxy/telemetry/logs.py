@@ -43,6 +43,7 @@ KEYS = frozenset(
         "stuck",  # threads whose work does not end
         "suppressed",  # lines of this kind that were rate-limited since the last one
         "suppressed_in_all",  # lines of any kind, because of log.max_rate
+        "limit",  # the name of a rate limit
         "last_requests",  # of a connection that ended by an error: one text for each
         "letters",  # dead letters
         "listener",  # "bootstrap" or "node N"
@@ -67,6 +68,7 @@ KEYS = frozenset(
         "settings",  # changed since the start
         "signal",
         "task",
+        "throttle_s",  # for how long a client must wait until it owes nothing
         "topic",
         "topics",  # entries of the configuration's topics:
         "version",

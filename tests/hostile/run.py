@@ -28,11 +28,13 @@ from harness.versions import NEWEST
 
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
+from hostile.guards import ON_GUARDS
 from hostile.habits import HABITS
 from hostile.honest import Waits
 from hostile.letters import LETTERS
 from hostile.letters import TOPIC as LETTER_TOPIC
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
+from hostile.rates import RATES
 from hostile.schemas import SCHEMAS, configured
 from hostile.schemas import TOPICS as SCHEMA_TOPICS
 from hostile.segments import SEGMENTS
@@ -213,7 +215,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (*ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *HABITS):
+            for attack in (
+                *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES,
+                *HABITS,
+            ):  # fmt: skip
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

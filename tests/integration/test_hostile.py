@@ -18,6 +18,7 @@ from hostile.attacks import ATTACKS, Attack, Security
 from hostile.habits import HABITS
 from hostile.letters import LETTERS
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER
+from hostile.rates import RATES
 from hostile.run import configuration, create_topics, place_of
 from hostile.schemas import SCHEMAS
 from hostile.segments import SEGMENTS
@@ -41,14 +42,14 @@ SHORT = tuple(attack for attack in LOGINS if attack.name.startswith(("31", "35",
 SHORT_SEGMENTS = tuple(attack for attack in SEGMENTS if attack.name.startswith(("52", "57", "58")))
 SHORT_SESSIONS = tuple(attack for attack in SESSIONS if attack.name.startswith(("61", "65")))
 SHORT_APIS = tuple(attack for attack in APIS if attack.name.startswith(("44", "49")))
-SHORT_SCHEMAS, SHORT_HABITS = SCHEMAS[:1], HABITS[1:2]
+SHORT_SCHEMAS, SHORT_HABITS = (*SCHEMAS[:1], *RATES[:1]), HABITS[1:2]
 SHORT_LETTERS = LETTERS[:2]
 SHORT_UNKNOWN = tuple(attack for attack in UNKNOWN if attack.name.startswith(("66", "67")))
 LONG = (*(one for one in LOGINS if one not in SHORT), *(one for one in APIS if one not in SHORT_APIS),
         *(one for one in SEGMENTS if one not in SHORT_SEGMENTS),
         *(one for one in SESSIONS if one not in SHORT_SESSIONS),
         *(one for one in UNKNOWN if one not in SHORT_UNKNOWN), *SCHEMAS[1:],
-        *LETTERS[2:], *(one for one in HABITS if one not in SHORT_HABITS))  # fmt: skip
+        *LETTERS[2:], *RATES[1:], *(one for one in HABITS if one not in SHORT_HABITS))  # fmt: skip
 # Each third attack of the table with every change, all of them where there is time.
 SHORT_OTHERS = (
     *SHORT_APIS, *SHORT_SEGMENTS, *SHORT_SESSIONS, *SHORT_UNKNOWN, *SHORT_SCHEMAS, *SHORT_HABITS,

@@ -7,16 +7,27 @@ import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 from support.pages import page
 from typer.testing import CliRunner
 
-from kafka_sidecar.pipeline import cli
+from kafka_sidecar.pipeline import cli, settings
 from kafka_sidecar.proxy.cli.main import app as sidecar
 
-COMMANDS: dict[str, object] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+
+def commands(group: Any, name: str = "") -> dict[str, Any]:
+    """All that can be typed, by its words."""
+    found: dict[str, Any] = {}
+    for word, one in group.commands.items():
+        words = f"{name} {word}".strip()
+        found |= commands(one, words) if hasattr(one, "commands") else {words: one}
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(cli.app))
 
 
 def test_the_sidecars_command_has_the_pipelines_help() -> None:
@@ -39,7 +50,7 @@ def test_help_needs_no_spark(program: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_documented_with_its_flags(command: str) -> None:
-    flags = {name for option in COMMANDS[command].params if option.param_type_name == "option" for name in option.opts}  # type: ignore[attr-defined]
+    flags = {name for option in COMMANDS[command].params if option.param_type_name == "option" for name in option.opts}
     reference = page("docs/reference/pipeline.md")
     title = command if command != "jars" else "Jars"
     assert flags - {"--help"} == set(reference.first_column(title))
@@ -51,9 +62,9 @@ def test_a_missing_package_is_named_with_its_remedy(
     def find(name: str) -> ModuleSpec | None:
         return None if name == "pyspark" else find_spec(name)
 
-    monkeypatch.setattr(cli, "find_spec", find)
+    monkeypatch.setattr(settings, "find_spec", find)
     with pytest.raises(typer.Exit) as exited:
-        cli.load_config(None, {})
+        settings.load_config(None, {})
     assert exited.value.exit_code == 2
     assert (
         capsys.readouterr().err
@@ -67,7 +78,7 @@ def test_an_invalid_configuration_is_one_line_for_each_mistake(
     file = tmp_path / "sidecar.yaml"
     file.write_text("bootstrap_servers: kafka:9092\npipeline: {reconcile: {target: 101}}\n")
     with pytest.raises(typer.Exit) as exited:
-        cli.load_config(file, {})
+        settings.load_config(file, {})
     assert exited.value.exit_code == 2
     assert "sidecar.yaml:2: pipeline.reconcile.target: write 100 or less" in capsys.readouterr().err
 

@@ -12,6 +12,8 @@ from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
 from kafka_sidecar.proxy.features.auditing.access import AccessAudit
 from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
+from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
+from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
 from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
@@ -59,6 +61,7 @@ def all_metrics(*own: Metric) -> Metrics:
         lambda: families_of([_schema_registry(count(501))]),
         _refusals().families,
         lambda: TopicConfigs.families(_topic_configs()),
+        lambda: DeadLetters.families(_dead_letters(count(801))),
         lambda: families_of_guards({("CreateTopics", "partitions", "enforce"): 551}),
         lambda: of_audit(_audit()),
         lambda: AccessAudit.families(_access()),
@@ -106,6 +109,18 @@ def _validation(number: count[int]) -> ValidationStats:
     stats.batches["contents"] = next(number)
     stats.records, stats.omitted_errors = next(number), next(number)
     return stats
+
+
+def _dead_letters(number: count[int]) -> Any:
+    stats = LetterStats(lambda: NOW)
+    stats.queued["orders.dlq"], stats.sent["orders.dlq"] = next(number), next(number)
+    stats.dropped["rate"], stats.repeated = next(number), next(number)
+    store = SimpleNamespace(
+        dropped=Counter({"killed": next(number)}), letters=next(number), buffer=SimpleNamespace(bytes=next(number)),
+        spool=SimpleNamespace(bytes=next(number), damaged=next(number)),
+    )  # fmt: skip
+    sender = SimpleNamespace(failures=next(number))
+    return SimpleNamespace(stats=stats, store=store, sender=sender, oldest_s=next(number), missing={"a": "", "b": ""})
 
 
 def _producer_habits(number: count[int]) -> HabitStats:

@@ -26,6 +26,11 @@ class FakeClient(Client):
     fetch_session: FetchSession | None = None
     reports_running: int = 0
     has_closed: bool = False
+    limited: object | None = None
+    muted_until: float = 0.0
+
+    def mute(self, until: float, why: str) -> None:
+        self.muted_until = max(until, self.muted_until)
 
 
 FAKE_CLIENT = FakeClient()

@@ -13,6 +13,7 @@ from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin, Send
 from kafka_sidecar.proxy.relay.exchange_driver import Driver, LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
+from kafka_sidecar.proxy.relay.mute import Mute
 from kafka_sidecar.proxy.relay.responses import OwnRequests
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
@@ -50,6 +51,7 @@ class Dialogue:
         self.memory = MemoryBudget(max_buffered, self.metrics.buffered)
         self.session = Session(self.routes, lambda: self.now, max_frame, self.budget, self.memory)
         self.paused: list[Driver] = []
+        self.mutes: list[tuple[float, str]] = []  # until when the client is not read, and which limit says so
         self.to_broker = b""
         self.to_client = b""
 
@@ -90,7 +92,9 @@ class Dialogue:
     def _do_agenda(self) -> None:
         while self.session.agenda:
             item = self.session.agenda.pop(0)
-            if isinstance(item, OwnRequests):
+            if isinstance(item, Mute):
+                self.mutes.append((self.session.muted_until, self.session.muted_by))
+            elif isinstance(item, OwnRequests):
                 self._resume(item.driver, tuple(item.answers))
             elif isinstance(item.need, Send):
                 self.to_broker += b"".join(self.session.send(item, item.need))

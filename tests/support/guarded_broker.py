@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_request, encode_response
-from kafka_sidecar.codec.message import Message
+from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages import (
     alter_configs,
     create_partitions,
@@ -71,7 +71,11 @@ class GuardedBroker:
         key, version = ApiKey(int.from_bytes(frame[4:6], "big")), int.from_bytes(frame[6:8], "big")
         header, opened = decode_request(REQUESTS[key], frame)
         self.asked.append((key, version, opened.message))
-        answer: Message = _SERVED[key](self, opened.message)
+        message: Any = opened.message
+        if key == ApiKey.METADATA and not version and not message.topics:  # none means all
+            every = tuple(metadata.MetadataRequestTopic(name=name) for name in self.topics)
+            message = replace_fields(message, topics=every)
+        answer: Message = _SERVED[key](self, message)
         return encode_response(answer, version, header.correlation_id)
 
     def _create(self, request: Any) -> Message:
@@ -109,7 +113,10 @@ class GuardedBroker:
         return create_partitions.CreatePartitionsResponse(results=tuple(results))
 
     def _alter(self, request: Any) -> Message:
-        of = alter_configs if isinstance(request, ALTER) else incremental_alter_configs
+        of: Any = alter_configs if isinstance(request, ALTER) else incremental_alter_configs
+        of_response: Any = RESPONSES[
+            ApiKey.ALTER_CONFIGS if isinstance(request, ALTER) else ApiKey.INCREMENTAL_ALTER_CONFIGS
+        ]
         results = []
         for resource in request.resources:
             error = 0 if resource.resource_name in self.topics or resource.resource_type != 2 else UNKNOWN
@@ -126,8 +133,8 @@ class GuardedBroker:
                     resource_name=resource.resource_name,
                 )
             )  # fmt: skip
-        response = alter_configs.AlterConfigsResponse if isinstance(request, ALTER) else RESPONSES[44]
-        return response(responses=tuple(results))
+        response: Message = of_response(responses=tuple(results))
+        return response
 
     def _delete(self, request: Any) -> Message:
         results = []

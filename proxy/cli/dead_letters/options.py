@@ -172,7 +172,7 @@ def time_text(ms: int) -> str:
     """
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):  # of a header that somebody has written
+    except (ValueError, OverflowError, OSError):  # of a header that another program has written
         return str(ms)
 
 

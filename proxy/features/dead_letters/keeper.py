@@ -18,7 +18,7 @@ from kafka_sidecar.policies.contract import WHOLE_BATCH
 from kafka_sidecar.policies.plans import Rejection
 from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
 from kafka_sidecar.proxy.features.dead_letters.targets import Target
-from kafka_sidecar.proxy.features.feature import RefusedBatch
+from kafka_sidecar.proxy.features.refused import RefusedBatch
 
 MAX_REMEMBERED = 10_000  # batches of idempotent producers
 PARCEL_BYTES = 256 << 10

@@ -14,13 +14,15 @@ from typing import Protocol
 from kafka_sidecar.dead_letters.buffer import Buffer, Rate
 from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.features.dead_letters.from_config import entries_of, reserved_topics
+from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.features.dead_letters.from_config import entries_of, find_mistakes, reserved_topics
 from kafka_sidecar.proxy.features.dead_letters.keeper import Keeper, Rates
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
 from kafka_sidecar.proxy.features.dead_letters.store import Store
 from kafka_sidecar.proxy.features.dead_letters.targets import Targets
-from kafka_sidecar.proxy.features.feature import Feature, RefusedBatch, Site
+from kafka_sidecar.proxy.features.feature import Feature, Site
+from kafka_sidecar.proxy.features.refused import RefusedBatch
 from kafka_sidecar.proxy.runtime.sending import Sender, Writer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
@@ -105,6 +107,8 @@ class DeadLetters(Feature):
     # The life of a feature.
 
     def load(self, config: Config) -> Callable[[], None]:
+        if mistakes := list(find_mistakes(config)):
+            raise ConfigError(mistakes[0].text)
         return partial(self._apply, config, Targets(entries_of(config), reserved_topics(config)))
 
     def _apply(self, config: Config, targets: Targets) -> None:
@@ -227,6 +231,8 @@ class DeadLetters(Feature):
     def families(self) -> Iterable[Family]:
         stats, store, spool = self.stats, self.store, self.store.spool
         dropped = stats.dropped + store.dropped
+        if spool is not None and spool.damaged:
+            dropped["spool_damaged"] = spool.damaged
         yield counter("dead_letters_queued", "Letters that are to be sent", stats.queued, "topic")
         yield counter("dead_letters_sent", "Letters that Kafka has acknowledged", stats.sent, "topic")
         yield counter("dead_letters_dropped", "Rejected records that are no letters", dropped, "reason")

@@ -10,7 +10,7 @@ limits them, topics are created by a request that says them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.elements import Cut, ElementsApi
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection
+from kafka_sidecar.proxy.features.denials import Denied
 from kafka_sidecar.proxy.features.topic_guards.guards import Guard, Violation
 from kafka_sidecar.proxy.features.topic_guards.stages import Site
 from kafka_sidecar.proxy.relay.exchange import Client, Send
@@ -90,7 +91,7 @@ class NamedTopicsRun(MessageRun):
         if not message.topics or not message.allow_auto_topic_creation:
             return
         self._refused = yield from offload(partial(self._check, message.topics), request.elements)
-        if not (enforced := [name for name, (guard, _) in self._refused.items() if guard.is_enforced]):
+        if not (enforced := {name for name, (guard, _) in self._refused.items() if guard.is_enforced}):
             return
         if self._version < CAN_SAY:
             yield from self._cut_out(request, message, enforced)
@@ -107,12 +108,16 @@ class NamedTopicsRun(MessageRun):
         if self._cut is not None:
             topics = self._cut.complete(topic for topic in message.topics if topic.name != NO_TOPIC)
             response.replace(replace_fields(message, topics=tuple(topics)))
-        denied = [
+        denied = yield from offload(partial(self._denied, topics), response.elements)
+        self._site.denials.record(ApiKey.METADATA, denied, self._client)
+
+    def _denied(self, topics: Iterable[MetadataResponseTopic]) -> list[Denied]:
+        """Those that were not created, or are being created in mode shadow."""
+        return [
             self._site.denied(ApiKey.METADATA, "create", topic.name, *found, self._client)
             for topic in topics
             if topic.name and topic.error_code in NEW and (found := self._refused.get(topic.name)) is not None
         ]
-        self._site.denials.record(ApiKey.METADATA, denied, self._client)
 
     def _check(self, topics: Iterable[MetadataRequestTopic]) -> Refused:
         """The names for which no topic may be created."""
@@ -123,15 +128,12 @@ class NamedTopicsRun(MessageRun):
                 found[name] = guard, violations
         return found
 
-    def _cut_out(self, request: OpenMessage, message: MetadataRequest, names: Sequence[str]) -> Steps[None]:
+    def _cut_out(self, request: OpenMessage, message: MetadataRequest, names: Collection[str]) -> Steps[None]:
         """Leave out what does not exist: the broker would create it."""
         asked = tuple(MetadataRequestTopic(name=name) for name in names)
         question = replace_fields(message, topics=asked, allow_auto_topic_creation=False)
         frame = yield from self._send(request, question, CAN_SAY)
-        opened = yield from offload(partial(decode_response, MetadataResponse, frame, CAN_SAY), request.elements)
-        there = {topic.name for topic in opened.message.topics if topic.error_code not in NEW}
-        missing = set(names) - there
-        cut = METADATA.cut(message, [NOT_THERE if topic.name in missing else None for topic in message.topics or ()])
+        cut = yield from offload(partial(_without_missing, message, names, frame), request.elements)
         if not cut.rejected:
             return
         self._cut, rest = cut, cut.request
@@ -144,3 +146,11 @@ class NamedTopicsRun(MessageRun):
         (answer,) = yield Send(((yield from offload(encode, request.elements)),))
         frame: bytes = answer
         return frame
+
+
+def _without_missing(message: MetadataRequest, names: Collection[str], frame: bytes) -> Cut:
+    """The request without those of the names that a broker does not know, as this response says."""
+    answered = decode_response(MetadataResponse, frame, CAN_SAY).message
+    there = {topic.name for topic in answered.topics if topic.error_code not in NEW}
+    missing = set(names) - there
+    return METADATA.cut(message, [NOT_THERE if topic.name in missing else None for topic in message.topics or ()])

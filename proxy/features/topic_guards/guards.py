@@ -16,7 +16,8 @@ from kafka_sidecar.plugins.regular_expressions import compile_pattern
 from kafka_sidecar.proxy.config.topic_guards import GuardedConfig, TopicGuard
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 
-MAX_CACHED, MAX_CACHED_NAME = 1000, 512  # principals, and characters of one
+MAX_PRINCIPALS, MAX_CACHED_NAME = 1000, 512  # that are remembered, and characters of one
+MAX_FINDERS = 100
 MAX_LISTED = 5  # violations in one message
 MAX_QUOTED = 100  # characters of a value
 MAX_NAME = 249  # and of a name: a client may send longer ones
@@ -252,16 +253,20 @@ class Guards:
 
     def __init__(self, settings: Sequence[TopicGuard]) -> None:
         self.entries = [Guard(number, one) for number, one in enumerate(settings, 1)]
-        self._of = lru_cache(MAX_CACHED)(self._of_principal)
+        self._is_for = lru_cache(MAX_PRINCIPALS)(self._applying)
+        self._finders = lru_cache(MAX_FINDERS)(self._finder)
 
     def of(self, topic: str, principal: str | None) -> Guard | None:
         who = principal or ANONYMOUS
-        find = self._of if len(who) <= MAX_CACHED_NAME else self._of_principal
-        return find(who)(topic)
+        applying = self._is_for(who) if len(who) <= MAX_CACHED_NAME else self._applying(who)
+        return self._finders(applying)(topic)
 
-    def _of_principal(self, principal: str) -> Callable[[str], Guard | None]:
-        """Finds the entry of a topic, among those of a principal."""
-        entries = [entry for entry in self.entries if entry.is_for(principal)]
+    def _applying(self, principal: str) -> tuple[Guard, ...]:
+        """The entries of a principal."""
+        return tuple(entry for entry in self.entries if entry.is_for(principal))
+
+    def _finder(self, entries: tuple[Guard, ...]) -> Callable[[str], Guard | None]:
+        """Finds the first of these entries that matches a topic; there are few such lists, and many principals."""
         first = first_matcher(entry.topics for entry in entries)
         return lambda topic: entries[at] if (at := first(topic)) is not None else None
 

@@ -11,7 +11,7 @@ that creates its topics at each start still gets TOPIC_ALREADY_EXISTS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, NamedTuple
@@ -216,8 +216,14 @@ class GuardTopicsRun(MessageRun):
         plain = (without(one.element, own) if without is not None else one.element for one in asked)
         version = max(self._version, api.question_from)
         results = yield from api.validate(request, message, plain, version, self._client)
+        yield from offload(partial(self._take, asked, results), request.elements)
+
+    def _take(self, asked: Iterable[Checked], results: Mapping[Hashable, Any]) -> None:
+        """Note what the broker has answered."""
+        identify = self._api.identify
+        assert identify is not None
         for one in asked:
-            result = results.get(api.identify(one.element))
+            result = results.get(identify(one.element))
             if (rejection := rejection_of(result)) is not None:
                 one.is_open = False
                 if one.guard.is_enforced:

@@ -33,7 +33,7 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     summarize,
     without_errors,
 )
-from kafka_sidecar.proxy.features.feature import Letters, RefusedBatch
+from kafka_sidecar.proxy.features.refused import Letters, RefusedBatch
 from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of, with_id
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.relay.exchange import Client

@@ -16,7 +16,8 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
 from kafka_sidecar.proxy.exchanges.produce import Stage
-from kafka_sidecar.proxy.features.feature import Feature, Letters, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.refused import Letters
 from kafka_sidecar.proxy.features.validation.consume_stage import (
     WITHHELD,
     CheckStage,

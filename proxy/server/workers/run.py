@@ -13,6 +13,7 @@ from typing import Any
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.config.workers import shared_memory
 from kafka_sidecar.proxy.runtime.admission import check_free
 from kafka_sidecar.proxy.runtime.program import Stop, log_serving, warn_if_slow
 from kafka_sidecar.proxy.security.tls.sides import TlsSides
@@ -29,7 +30,7 @@ async def supervise(config: Config, path: Path | None, flags: Mapping[str, objec
     _check(config)
     stopping = Stop()
     stopping.on_signals()
-    supervisor = Supervisor(config, path, flags, WorkerProcess.launch)
+    supervisor = Supervisor(config, path, flags, WorkerProcess.launch, shared=shared_memory())
     warn_if_slow()
     admin, address = await serve_admin(WorkerPages(supervisor, rate), config, TlsSides(config).admin)
     try:

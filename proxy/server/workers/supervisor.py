@@ -75,7 +75,7 @@ class WorkerProcess:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "kafka_sidecar.proxy.server.workers", str(theirs.fileno()),
                 stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), *filter(None, (start.config.worker.shared,))),
                 start_new_session=True,  # signals of a terminal are for the supervisor, which tells the workers
             )  # fmt: skip
         child = cls(process, on_message)
@@ -146,7 +146,9 @@ class Supervisor:
         launch: Launch,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        shared: int | None = None,
     ) -> None:
+        """``shared``: the descriptor of the memory that all workers have."""
         self.config = config  # what applies: of the start, with what was reloaded since
         self.workers = [Worker(number) for number in range(1, config.worker_count + 1)]
         self.restarts: Counter[int] = Counter({worker.number: 0 for worker in self.workers})
@@ -155,6 +157,7 @@ class Supervisor:
         self.is_draining = False
         self._start = Start(config, path, flags, tuple(sys.path))
         self._launch = launch
+        self._shared = shared
         self._clock = clock  # seconds
         self._pause = pause
         self._failure: Exception | None = None
@@ -255,7 +258,7 @@ class Supervisor:
         """One process from start to end; how it ended."""
         worker.is_prepared = worker.is_serving = worker.was_ready = False
         worker.mistakes, worker.heard_at, worker.served_at = (), self._clock(), None
-        config = self.config.for_worker(Place(worker.number, len(self.workers)))
+        config = self.config.for_worker(Place(worker.number, len(self.workers), self._shared))
         start = replace(self._start, config=config, is_replacement=self._has_started)
         try:
             worker.child = child = await self._launch(start, partial(self._received, worker))

@@ -62,7 +62,7 @@ class Shop:
             "bootstrap.servers": bootstrap, "linger.ms": 2, "enable.idempotence": False, "batch.num.messages": 10,
             "max.in.flight": 1, "message.timeout.ms": 20_000,
         }, logger=SILENT)  # fmt: skip
-        self.rejected: list[int] = []  # of which it was told so
+        self.rejected: list[int] = []  # that the answer says are
         self._number = 0
 
     def send(self, records: int) -> None:

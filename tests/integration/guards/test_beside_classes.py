@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, New
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost, compiled
-from harness.versions import NEWEST
+from harness.versions import NEWEST, OLDEST
 from integration.guards.asks import DONE, GOOD, Where
 from integration.guards.go_clients import GoClients
 from integration.guards.rows import DEFAULTS, FRANZ, GUARD, POLICIES, ROWS, SARAMA
@@ -31,14 +31,18 @@ class Beside:
     java: ToolHost
 
 
-@pytest.fixture(scope="module")
-def beside(java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+@pytest.fixture(scope="module", params=[NEWEST, pytest.param(OLDEST, marks=pytest.mark.matrix)])
+def beside(
+    request: pytest.FixtureRequest, java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Beside]:
+    """Brokers of the newest and of the oldest version, with the newest tools."""
+    version = request.param
     work = tmp_path_factory.mktemp("guards")
     settings = work / "sidecar.yaml"
     settings.write_text(yaml.safe_dump({"topic_guards": [GUARD]}))
     with (
-        Cluster.start(NEWEST, 1, DEFAULTS) as plain,
-        Cluster.start(NEWEST, 1, {**DEFAULTS, **POLICIES}, classes=compiled(NEWEST)) as classes,
+        Cluster.start(version, 1, DEFAULTS) as plain,
+        Cluster.start(version, 1, {**DEFAULTS, **POLICIES}, classes=compiled(version)) as classes,
         Sidecar.start(plain.bootstrap, work / "sidecar.log", ["--config", str(settings)]) as sidecar,
     ):
         yield Beside(plain, classes, sidecar, java[NEWEST])

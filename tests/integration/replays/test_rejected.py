@@ -20,6 +20,8 @@ from kafka_sidecar.dead_letters.letter import REPLAYED
 pytestmark = pytest.mark.integration
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+# Key, value, headers, timestamp.
+Plain = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 TOPIC, LETTERS = "real-orders", "real-orders.dlq"
 LARGE = "real-large"
 
@@ -50,7 +52,7 @@ def own(front: Front, tmp_path: Path) -> Iterator[tuple[Front, Path]]:
 
 def test_what_was_rejected_arrives_once_after_the_policy_has_changed(own: tuple[Front, Path]) -> None:
     front, file = own
-    sent: dict[int, list[tuple[object, ...]]] = {}
+    sent: dict[int, list[Plain]] = {}
     for partition, codec in enumerate(CODECS):
         sent[partition] = [
             (b"k%d" % n if n % 3 else None, None if n == 4 else b"{ %d \xff" % n, (("h", b"\xfe"), ("n", None)),
@@ -58,7 +60,7 @@ def test_what_was_rejected_arrives_once_after_the_policy_has_changed(own: tuple[
             for n in range(20)
         ]  # fmt: skip
         send(front, TOPIC, sent[partition], codec, partition)
-    large = [(b"big", b"{" + bytes(5_000_000), (), 1_700_000_000_000)]
+    large: list[Plain] = [(b"big", b"{" + bytes(5_000_000), (), 1_700_000_000_000)]
     send(front, LARGE, large, "none", 0)
     at = ("--bootstrap-servers", front.sidecar.bootstrap)
 
@@ -115,7 +117,7 @@ def test_what_was_rejected_arrives_once_after_the_policy_has_changed(own: tuple[
     assert all_letters() == 101
 
 
-def send(front: Front, topic: str, records: list[tuple[object, ...]], codec: str, partition: int) -> None:
+def send(front: Front, topic: str, records: list[Plain], codec: str, partition: int) -> None:
     """All of them, which are rejected."""
     errors: list[str] = []
     producer = Producer({
@@ -124,7 +126,7 @@ def send(front: Front, topic: str, records: list[tuple[object, ...]], codec: str
     })  # fmt: skip
     for key, value, headers, timestamp in records:
         producer.produce(
-            topic, value, key, partition, timestamp=timestamp, headers=list(headers),
+            topic, value, key, partition, timestamp=timestamp, headers=dict(headers),
             on_delivery=lambda error, message: errors.append(error.name() if error else "stored"),
         )  # fmt: skip
     assert producer.flush(60) == 0

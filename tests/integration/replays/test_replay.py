@@ -23,7 +23,7 @@ from kafka_sidecar.dead_letters.letter import REPLAYED
 pytestmark = pytest.mark.integration
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Of Kafka's own dead letters (KIP-1191).
-SHARE_GROUP_LETTER: list[tuple[str, bytes]] = [
+SHARE_GROUP_LETTER: list[tuple[str, str | bytes | None]] = [
     ("__dlq.errors.topic", b"orders"), ("__dlq.errors.partition", b"0"), ("__dlq.errors.offset", b"3"),
     ("__dlq.errors.group", b"g"), ("__dlq.errors.delivery.count", b"1"), ("__dlq.errors.message", b"rejected"),
 ]  # fmt: skip

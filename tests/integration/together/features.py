@@ -156,6 +156,15 @@ def _policies(place: Place) -> Section:
     return {**section, "policies": {"schema": policy}, "schema_registries": {"main": {"urls": [place.registry]}}}
 
 
+def _rate_limits(place: Place) -> Section:
+    """Less than clients send and get at once; few of their connections have two responses with records."""
+    of_each = {"topics": [place.topic], "per": ["client_id"], "burst": "200ms"}
+    return {"rate_limits": [
+        {"name": "bytes", **of_each, "produce_bytes": 400_000, "consume_bytes": 400_000},
+        {"name": "requests", "per": ["client_id", "principal"], "requests": 200},
+    ]}  # fmt: skip
+
+
 def _dead_letters(place: Place) -> Section:
     """Also where the policy is set on the topic."""
     section: Section = {"dead_letters": {"create": {"partitions": 1}, "spool_folder": str(place.folder / "letters")}}
@@ -196,6 +205,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature("topic_guards", "a guard: the topic may not be deleted, and has no other configs", _guards),
         Feature("workers", "two workers", lambda _: {"workers": 2}),
         Feature("quotas", "the brokers throttle the clients: their byte rates are limited"),
+        Feature("rate_limits", "the sidecar throttles the clients: limits of bytes and requests", _rate_limits),
         Feature("small_buffer", "`connections.max_buffered: 1MiB`",
                 lambda _: {"connections": {"max_buffered": "1MiB"}}),
     )

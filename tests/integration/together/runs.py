@@ -11,6 +11,7 @@ from typing import TypeVar
 from uuid import UUID
 
 import yaml
+from harness import admin_pages
 from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
 from integration.scenarios.security import PLAINTEXT
@@ -30,6 +31,7 @@ from integration.together.features import Place, sections, security
 from integration.together.model import SCHEMA, SCHEMA_ID, Look, Model
 from integration.together.records import Read, Script, Sent
 from integration.together.scenario import MAX_MESSAGE_BYTES, PARTITIONS, last, scripts
+from prometheus_client.parser import text_string_to_metric_families
 from support.http_registry import running
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -55,6 +57,12 @@ def fetched_per_s(model: Model) -> float:
     if not model.stores_large:
         return 1_500.0
     return 400_000.0 if model.leaves_gaps else 3_000.0
+
+
+def throttled(metrics: str) -> bool:
+    """Whether a rate limit has made a client wait."""
+    families = {family.name: family for family in text_string_to_metric_families(metrics)}
+    return any(sample.value for sample in families["kafka_sidecar_rate_limit_throttled"].samples)
 
 
 @dataclass
@@ -101,6 +109,8 @@ class Run:
                 expected = self.model.letters(sent)
                 self.differences += letters.differences(self.cluster.direct, self.place, expected)
             reads = self._read(at, sent)
+            if "rate_limits" in features and not throttled(admin_pages.get(f"{sidecar.admin}/metrics").text):
+                self.differences.append("rate_limits: the sidecar has throttled no client")
             # The last events are sent at the end; otherwise there is no need to wait for TLS to be closed.
             if "audit" in features and sidecar.stop() != 0:
                 self.differences.append("the sidecar: it has not ended with 0")

@@ -131,6 +131,8 @@ def test_a_replay_has_a_task_for_each_partition_and_the_memory_of_the_command(
     assert first.returncode == 1, first.stderr
     assert (json.loads(first.stdout)["accepted"], json.loads(first.stdout)["rejected"]) == (1197, 3)
     values = [value for one in range(3) for value in front.stored("json-many", one, "read_committed")]
-    assert sorted(values) == sorted(b'"%d.%d"' % (one, n) for one in range(3) for n in range(400) if n != 7)
+    assert sorted(filter(None, values)) == sorted(
+        b'"%d.%d"' % (one, n) for one in range(3) for n in range(400) if n != 7
+    )
     again = dead_letters("replay", "letters-many", "--bootstrap-servers", front.sidecar.bootstrap, "--json")
     assert (json.loads(again.stdout)["accepted"], json.loads(again.stdout)["rejected"]) == (0, 3)

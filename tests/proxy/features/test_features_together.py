@@ -189,6 +189,7 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
         ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json", "consume": "hide"}],
         authorization={"default": "deny"}, topic_configs={"topic": "other"},
         producers=[{"topics": ["orders"], "acks": "all"}],
+        rate_limits=[{"name": "shop", "produce_bytes": 1, "action": "reject"}],
         topic_guards=[{"partitions": {"max": 50}, "delete": "deny", "other_configs": "deny"}],
     )  # fmt: skip
     found = composed(features)
@@ -197,6 +198,7 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
             "CheckProduce",
             "HeadStage",
             "HabitsStage",
+            "RejectStage",
             "SegmentStage",
             "Validator",
             "SendStage",

@@ -95,6 +95,10 @@ ALERTS = (
         grown("topic_guard_violations_total", "10m", "api_key, rule", 'mode="enforce"'),
         f"{WHO} refuses clients topics ({{{{ $labels.api_key }}}}, {{{{ $labels.rule }}}}): its log lines "
         "`topic guard` say which"),
+    Alert("ThrottlesClients", "warning", rising("rate_limit_throttled_seconds_total", "limit", above="0.5"),
+        f"{WHO} makes clients wait most of the time: rate limit {{{{ $labels.limit }}}}", "30m"),
+    Alert("RateLimitRejects", "warning", rising("rate_limit_rejected_batches_total", "limit"),
+        f"{WHO} rejects batches over the rate limit {{{{ $labels.limit }}}}", "10m"),
     Alert("ProducersRejected", "warning",
         rising("producer_violations_total", "habit", 'mode="enforce"'),
         f"{WHO} rejects producers that do not send as required: {{{{ $labels.habit }}}}", "10m"),

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from support.dead_letters import AT, letter_record, record_of
 from support.letter_cluster import FakeCluster
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from kafka_sidecar.proxy.cli.dead_letters import cluster as cluster_module
 from kafka_sidecar.proxy.cli.dead_letters.cluster import ClusterError

@@ -15,6 +15,7 @@ from kafka_sidecar.codec.records import Codec, Header, NewRecord, build_batch
 from kafka_sidecar.dead_letters.letter import REPLAYED, REST_OF_BATCH
 from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.plugins.effects import Need, Work
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
 from kafka_sidecar.proxy.features.validation import stage
@@ -123,7 +124,7 @@ def test_what_a_client_sends_again_is_kept_once() -> None:
     assert [one.reasons.sequence for one in kept(features)] == [5, 6]
     assert letters_of(features).stats.repeated == 1
     for _ in range(2):
-        produce(features, batch(BAD))  # of no such producer: nobody knows whether it is the same
+        produce(features, batch(BAD))  # of no such producer: it may be another record
     assert len(kept(features)) == 2
 
 
@@ -227,3 +228,14 @@ def test_dead_letters_may_come_with_a_reload() -> None:
     load(features, topics=[{"name": "orders", "policy": "json", "dead_letters": "dlq"}])
     produce(features, batch(BAD))
     assert len(kept(features)) == 1
+
+
+def test_a_configuration_whose_letters_would_go_in_circles_is_not_applied() -> None:
+    topic = {"name": "*", "policy": "json", "dead_letters": "{topic}.dlq"}
+    with pytest.raises(ConfigError, match="in circles"):
+        started(topics=[topic])
+    features = sidecar()
+    with pytest.raises(ConfigError, match="in circles"):
+        load(features, topics=[topic])
+    produce(features, batch(BAD))
+    assert [one.letter_topic for one in kept(features)] == ["orders.dlq"]

@@ -42,10 +42,10 @@ def denied(features: Features) -> list[tuple[str, str, str]]:
 
 @each_version
 def test_a_topic_that_is_only_named_is_not_created(version: int) -> None:
-    features, broker = guarded(), GuardedBroker()
+    features, broker = guarded(), GuardedBroker({"another": Topic(1, 1)})
     found = named(features, broker, "guarded", version=version)
     assert codes(found) == [("guarded", UNKNOWN)]
-    assert broker.topics == {}
+    assert list(broker.topics) == ["another"]
     assert denied(features) == [("Metadata", "guarded", "enforce")]
 
 

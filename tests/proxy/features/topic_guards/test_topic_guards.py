@@ -23,7 +23,7 @@ CONFIGS = {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
 CREATING = {ApiKey.CREATE_TOPICS, ApiKey.METADATA}
 
 
-def created(features: Features, *names: str, partitions: int = 60) -> list[tuple[int, str]]:
+def created(features: Features, *names: str, partitions: int = 60) -> list[tuple[int, Any]]:
     """Error code and message of each topic."""
     topics = tuple(CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names)
     request = CreateTopicsRequest(topics=topics)

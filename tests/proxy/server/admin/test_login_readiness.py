@@ -21,7 +21,8 @@ def server(failure: str | None) -> Any:
         ),
         own=SimpleNamespace(addresses=set()), addresses=SimpleNamespace(nodes={1: node}),
         features=SimpleNamespace(
-            topic_configs=None, audit=None, validator=None, interception=None, schema_registries=None
+            topic_configs=None, audit=None, validator=None, interception=None, schema_registries=None,
+            dead_letters=None,
         ),
         broker_logins=SimpleNamespace(failure=failure, counts={"success": 1}),
     )  # fmt: skip

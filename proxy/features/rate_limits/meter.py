@@ -1,0 +1,207 @@
+"""Takes from buckets what clients do, mutes those that are over a limit, and counts and logs it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from kafka_sidecar.proxy.config.rate_limits import RateLimit
+from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
+from kafka_sidecar.proxy.features.rate_limits.limits import ClientLimits, Counts, Limit, Taken, Tank, Tanks
+from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
+
+log = logging.getLogger(__name__)
+
+# A client is muted for no longer at a time: Kafka's window of byte quotas (11 samples of a second, one of which has not
+# ended), and what a request that is not read meanwhile waits has to be below the clients' request timeouts.
+MAX_MUTE_S = 10.0
+LOG_EVERY_S = 10.0  # a line for each limit and client
+MAX_MUTED = 10_000  # connections that are remembered before those that are read again are forgotten
+
+# A topic as a frame has it, bytes and records of one or more batches.
+Row = tuple[str | bytes, int, int]
+
+
+class Meter:
+    """All limits of one process."""
+
+    def __init__(
+        self,
+        buckets: Buckets,
+        clock: Callable[[], float],
+        name_of: Callable[[bytes], str | None],
+        request_name: Callable[[bytes], None] = lambda topic_id: None,
+        shows_buckets: bool = True,
+    ) -> None:
+        """
+        Args:
+            clock: that of the sessions, in seconds.
+            name_of: of a topic, by its id.
+            request_name: asks for one that is not known, for later requests.
+            shows_buckets: whether this process says how many there are; all workers have the same.
+        """
+        self.rules: Sequence[Limit] = ()
+        self.clock = clock
+        self._buckets = buckets
+        self._name_of = name_of
+        self._request_name = request_name
+        self._shows_buckets = shows_buckets
+        self._lines = LogLimiter(LOG_EVERY_S, clock)
+        self._muted: dict[int, float] = {}  # until when, by the connection's number
+        self._counts: dict[str, Counts] = {}  # by the limit's name, of all since the start
+
+    def load(self, entries: Iterable[RateLimit]) -> Sequence[Limit]:
+        """Limits that may become the `rules`; what is counted goes on."""
+        return tuple(Limit(entry, self._counts.setdefault(entry.name, Counts())) for entry in entries)
+
+    def limits_of(self, client: Client) -> ClientLimits:
+        """The limits of a client, by its current names and the current configuration."""
+        known = client.limited
+        if not isinstance(known, ClientLimits) or known.rules is not self.rules:
+            known = client.limited = ClientLimits(self.rules, client, self._buckets, self._topic_of)
+        return known
+
+    def _topic_of(self, key: str | bytes) -> str:
+        if isinstance(key, str):
+            return key
+        if (name := self._name_of(key)) is None:
+            self._request_name(key)
+        return name or ""
+
+    def requested(self, client: Client, limits: ClientLimits, now: float) -> None:
+        """The client has sent a request, whatever it is."""
+        for tank in limits.requests:
+            if (owed := tank.bucket.take(1, now)) > 0:
+                self._mute(client, tank, owed, now)
+
+    def produced(self, client: Client, limits: ClientLimits, rows: Sequence[Row], now: float) -> None:
+        """The client has sent these records."""
+        asked: set[int] = set()
+        for key, size, records in rows:
+            taken = limits.produced(key)
+            for tank in taken.bytes:
+                tank.limit.counts.produce_bytes += size
+            self._take(client, taken, size, records, now, asked)
+
+    def produced_one(
+        self, client: Client, limits: ClientLimits, key: str | bytes, size: int, records: int, now: float
+    ) -> None:
+        """The same of one batch."""
+        taken = limits.produced(key)
+        for tank in taken.bytes:
+            tank.limit.counts.produce_bytes += size
+            if (owed := tank.bucket.take(size, now)) > 0:
+                self._mute(client, tank, owed, now)
+        if taken.records or taken.requests:
+            self._take(client, taken._replace(bytes=()), size, records, now, None)
+
+    def consumed(self, client: Client, rows: Sequence[Row], now: float) -> None:
+        """The client gets these records."""
+        limits = self.limits_of(client)
+        asked: set[int] = set()
+        total, largest, last = 0, 0, Taken()
+        for key, size, records in rows:
+            taken = limits.consumed(key)
+            for tank in taken.bytes:
+                tank.limit.counts.consume_bytes += size
+            self._take(client, taken, size, records, now, asked)
+            if taken.bytes:
+                total += size
+                if size > largest:
+                    largest, last = size, taken
+        limits.last = total, last
+
+    def expect(self, client: Client, limits: ClientLimits, size: int) -> None:
+        """A response of so many bytes begins, which says for how long its client is muted, before it is known.
+
+        It is taken to be of the same topics as the last one.
+        """
+        total, taken = limits.last
+        if total:
+            now = self.clock()
+            for tank in taken.bytes:
+                if (owed := tank.bucket.owed(now, size)) > 0:
+                    self._mute(client, tank, owed, now)
+
+    def admit(self, client: Client, topic: str, size: int, records: int) -> str | None:
+        """Take what a batch needs; the name of the limit that rejects it, of which nothing is taken then.
+
+        A batch is admitted where nothing is owed, however large it is.
+        """
+        taken, now = self.limits_of(client).rejected(topic), self.clock()
+        for tank in (*taken.bytes, *taken.records):
+            if tank.bucket.owed(now) > 0:
+                self._reject(client, tank.limit, topic)
+                return tank.limit.name
+        for tank in taken.bytes:
+            tank.bucket.take(size, now)
+            tank.limit.counts.produce_bytes += size
+        for tank in taken.records:
+            tank.bucket.take(records, now)
+        return None
+
+    def _take(self, client: Client, taken: Taken, size: int, records: int, now: float, asked: set[int] | None) -> None:
+        """``asked``: limits that have counted the request already, for another of its topics."""
+        for tank in taken.bytes:
+            if (owed := tank.bucket.take(size, now)) > 0:
+                self._mute(client, tank, owed, now)
+        for tank in taken.records:
+            if (owed := tank.bucket.take(records, now)) > 0:
+                self._mute(client, tank, owed, now)
+        if taken.requests:
+            self._count_request(client, taken.requests, now, set() if asked is None else asked)
+
+    def _count_request(self, client: Client, tanks: Tanks, now: float, asked: set[int]) -> None:
+        for tank in tanks:
+            if tank.limit.per_topic or id(tank.limit) not in asked:
+                asked.add(id(tank.limit))
+                if (owed := tank.bucket.take(1, now)) > 0:
+                    self._mute(client, tank, owed, now)
+
+    def _mute(self, client: Client, tank: Tank, owed_s: float, now: float) -> None:
+        """Mute the client until nothing is owed, but not for ever: the rest is owed when it sends the next request."""
+        limit, until, before = tank.limit, now + min(owed_s, MAX_MUTE_S), self._muted.get(client.number, 0.0)
+        if until > before:
+            limit.counts.throttled += 1
+            limit.counts.throttled_s += until - max(before, now)
+            self._muted[client.number] = until
+            client.mute(until, limit.name)
+            if len(self._muted) >= MAX_MUTED:
+                self._forget_read(now)
+            if (keys := self._due("throttled", client, limit)) is not None:
+                log.info("client throttled", extra={**keys, "detail": tank.rate, "throttle_s": round(owed_s, 3)})
+
+    def _reject(self, client: Client, limit: Limit, topic: str) -> None:
+        limit.counts.rejected += 1
+        if (keys := self._due("rejected", client, limit)) is not None:
+            log.warning("batch over a rate limit rejected", extra={**keys, "topic": topic})
+
+    def _due(self, what: str, client: Client, limit: Limit) -> dict[str, object] | None:
+        """The keys of a line, if one is due."""
+        suppressed = self._lines.due((what, limit.name, client.principal or "", client.client_id or ""))
+        if suppressed is None:
+            return None
+        who = {"session": client.number, "client_id": client.client_id, "principal": client.principal}
+        return {**who, "limit": limit.name, "suppressed": suppressed}
+
+    def _forget_read(self, now: float) -> None:
+        self._muted = {number: until for number, until in self._muted.items() if until > now}
+
+    def families(self) -> Iterator[Family]:
+        """The metrics of rate limits; those of this configuration are there from the start."""
+        now, counts = self.clock(), self._counts
+        self._forget_read(now)
+        of = {(name, "produce"): one.produce_bytes for name, one in counts.items()}
+        of |= {(name, "consume"): one.consume_bytes for name, one in counts.items()}
+        yield counter("rate_limit_bytes", "Bytes of batches that a limit has counted", of, "limit", "direction")
+        throttled = {name: one.throttled for name, one in counts.items()}
+        yield counter("rate_limit_throttled", "Requests and responses over a limit", throttled, "limit")
+        seconds = {name: one.throttled_s for name, one in counts.items()}
+        yield counter("rate_limit_throttled_seconds", "For how long clients were not read", seconds, "limit")
+        rejected = {name: one.rejected for name, one in counts.items()}
+        yield counter("rate_limit_rejected_batches", "Batches that were rejected", rejected, "limit")
+        yield gauge("rate_limit_muted_connections", "Client connections that are not read now", len(self._muted))
+        in_use = self._buckets.in_use(now) if self._shows_buckets else 0
+        yield gauge("rate_limit_buckets", "Buckets that are not full", in_use)
