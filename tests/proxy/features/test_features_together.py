@@ -197,8 +197,8 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
         "PRODUCE": [
             "CheckProduce",
             "HeadStage",
-            "HabitsStage",
             "RejectStage",
+            "HabitsStage",
             "SegmentStage",
             "Validator",
             "SendStage",
