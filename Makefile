@@ -51,6 +51,10 @@ spark spark-matrix:
 demo: install ## a cluster, a sidecar, a producer and a consumer: watch records pass (no JDK needed)
 	$(BIN)/python examples/demo.py
 
+.PHONY: demo-page
+demo-page: install ## the demo that goes on until Ctrl-C, with the address of the sidecar's page
+	$(BIN)/python examples/demo.py --page
+
 .PHONY: demo-pipeline
 demo-pipeline: spark-install kafka ## a broker, three sidecars, faults on purpose: the pipeline names them (a JDK and Maven)
 	PYTHONPATH=src:tests $(BIN)/python examples/audit_demo.py
@@ -74,6 +78,25 @@ format: install ## style, as far as ruff mends it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# In Debian's Chromium: an installed one, or its packages unpacked into .cache, which needs no root.
+.PHONY: browser browser-test page-pictures
+browser: ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
+	bash tests/browser/fetch.sh
+browser-test: install kafka browser ## the page of the admin port in a real browser, with a real broker
+	$(BIN)/pytest -m "browser" tests/browser
+page-pictures: install kafka browser ## a picture of each view of the page, from a real run, into docs/images
+	PYTHONPATH=tests $(BIN)/python -m browser.pictures
+
+UPLOT := 1.6.32
+PAGE := proxy/server/admin/live/page
+.PHONY: vendor-page
+vendor-page: ## the page's library for charts, of the version above, with its licence and checksums (npm)
+	rm -rf .cache/uplot && mkdir -p .cache/uplot
+	cd .cache/uplot && npm pack --silent uplot@$(UPLOT) > /dev/null && tar xzf *.tgz
+	cp $(addprefix .cache/uplot/package/dist/,uPlot.iife.min.js uPlot.min.css) $(PAGE)/
+	cp .cache/uplot/package/LICENSE $(PAGE)/uPlot.LICENSE
+	cd $(PAGE) && sha256sum uPlot.iife.min.js uPlot.min.css uPlot.LICENSE > uPlot.sha256
+
 .PHONY: picture
 picture: install ## the folders and their imports, into docs/design.md
 	@cd tests && ../$(BIN)/python -m support.structure
@@ -86,7 +109,7 @@ definitions: install ## Kafka's own message definitions by Maven, the test suite
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
 # In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
-UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring $(SLOW)"
+UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser and not site $(SLOW)"
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
 # With these folders of tests/proxy in the first half, both halves take as long.
@@ -216,6 +239,14 @@ bench-json: install ## the cost of checking that a value is JSON, compared with 
 bench-schemas: install ## CPU per record of schemas, by depth and language, compared with decompression and other readers
 	$(BIN)/python bench/schemas.py
 
+.PHONY: bench-consume
+bench-consume: install ## CPU per record of policies for consumers, on topics that ask for them and on others
+	$(BIN)/python bench/consume.py
+
+.PHONY: bench-signatures
+bench-signatures: install ## CPU per record of the policy jws, by algorithm
+	$(BIN)/python bench/signatures.py
+
 .PHONY: bench-connections
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py
@@ -287,6 +318,24 @@ dashboards-picture: dashboards-check ## docs/images/dashboard.png, from what das
 	$(BIN)/uv pip install --quiet --target build/matplotlib matplotlib==3.11.2
 	cd tests && PYTHONPATH=../build/matplotlib ../$(BIN)/python -m monitoring.picture
 
+.venv/.docs: .venv/.installed requirements-docs.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-docs.lock
+	@touch $@
+
+# Compiled modules have no signatures. A warning, such as a link that leads nowhere, ends the build.
+.PHONY: docs docs-check
+docs: .venv/.docs ## the documentation as a site with search, into build/site/html; KAFKA_SIDECAR_URL gives links to sources
+	KAFKA_SIDECAR_PURE=1 $(BIN)/sphinx-build --quiet --jobs auto --fail-on-warning --keep-going \
+	    -c docs/site -d build/site/doctrees -b html . build/site/html
+	@echo "build/site/html/index.html"
+
+docs-check: docs ## the site: links and anchors, no foreign host, the search, each page of the navigation
+	$(BIN)/pytest --quiet -m site tests/site
+
+.PHONY: demo-recording
+demo-recording: .venv/.docs ## docs/images/demo.svg, the terminal of `make demo`, from a run of it
+	$(BIN)/python docs/site/recording.py docs/images/demo.svg $(BIN)/python examples/demo.py
+
 IMAGE ?= kafka-sidecar:$(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/kafka_sidecar/__init__.py)
 SOURCE ?=
 # A docker without its daemon is none.
@@ -305,6 +354,13 @@ image-test: install ## the steps of the Dockerfile in a clean root, and its side
 wheel: ## a wheel for this platform, into dist
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
+.PHONY: versions release-check
+versions: install ## the version of src/kafka_sidecar/__init__.py, into chart, compose.yaml, pages and tests
+	cd tests && ../$(BIN)/python -m artefacts.release --write
+
+release-check: install ## versions and changelog agree, the tree is clean; wheel and sdist built into build/release, and tried
+	cd tests && ../$(BIN)/python -m artefacts.release
+
 .PHONY: bench-reconcile
 bench-reconcile: spark-install ## CPU of reconcile on a Spark cluster of two workers, by events, cores and form
 	$(BIN)/python bench/reconcile.py
@@ -319,6 +375,8 @@ lock: install ## resolve the dependencies again, into requirements*.lock
 	    --extra cel --extra jwt --extra object-store --extra otel --extra pkcs12 --extra schemas --constraint requirements.lock -o requirements-run.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 	    --group image --constraint requirements.lock -o requirements-image.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+	    --group docs --constraint requirements.lock -o requirements-docs.lock
 
 .PHONY: clean
 clean: ## remove what was built and fetched

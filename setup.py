@@ -77,9 +77,16 @@ def urls(repository: str) -> dict[str, str]:
 repository = os.environ.get("KAFKA_SIDECAR_URL", "").rstrip("/")
 readme = Path("README.md").read_text(encoding="utf-8")
 
+
+def with_links(page: str) -> str:
+    """A page of the root whose links and images are those of the repository, wherever it is read."""
+    page = re.sub(r"(!\[[^\]]*\])\((?!\w+:)", rf"\1({repository}/raw/main/", page)
+    return re.sub(r"\]\((?!\w+:|#)", f"]({repository}/blob/main/", page)
+
+
 setup(
     project_urls=urls(repository) if repository else {},
-    long_description=re.sub(r"\]\((?!\w+:|#)", f"]({repository}/blob/main/", readme) if repository else readme,
+    long_description=with_links(readme) if repository else readme,
     long_description_content_type="text/markdown",
     ext_modules=[] if choice == "no" else compiled(),
     cmdclass={"build_ext": BuildOrDoWithout},

@@ -66,6 +66,7 @@ class Intervals(NamedTuple):
 
 
 def now_ms() -> int:
+    """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -98,6 +99,7 @@ class AbstractAuditor(BatchAuditor, ABC):
 
     @property
     def is_started(self) -> bool:
+        """Whether there is an interval to count in."""
         return self.intervals.current is not None
 
     def record(

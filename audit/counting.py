@@ -40,6 +40,7 @@ class CountingAuditStats:
         self._closed = False
 
     def update(self, key: Hashable, message_count: int, bytes_count: int) -> bool:
+        """Add to the counts of a key; False: the interval has been closed, and nothing was added."""
         with self._lock:
             if self._closed:
                 return False
@@ -49,6 +50,7 @@ class CountingAuditStats:
             return True
 
     def close(self) -> None:
+        """End the interval: its counts no longer change."""
         with self._lock:
             self._closed = True
 

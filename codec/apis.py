@@ -275,6 +275,16 @@ def _api(key: ApiKey) -> Api:
 APIS: dict[int, Api] = {key: _api(key) for key in ApiKey}
 
 
+def is_removed(key: int, version: int) -> bool:
+    """Whether brokers of Kafka 4 no longer take this version (KIP-896).
+
+    >>> is_removed(ApiKey.PRODUCE, 2), is_removed(ApiKey.PRODUCE, 3)
+    (True, False)
+    """
+    api = APIS.get(key)
+    return api is not None and version < api.min_version
+
+
 def request_header_version(key: int, version: int) -> int:
     """The version of a request's `RequestHeader`: 1, or 2 from the first flexible version on.
 

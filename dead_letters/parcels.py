@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kafka_sidecar.codec.records import Codec, Record, Records, batches, build_encoded, encode_varint
 from kafka_sidecar.dead_letters.letter import REPLAYED, Name, Reasons
 
-LETTER_BYTES = 400  # of memory, beside the bytes of its own
+LETTER_BYTES = 150  # of memory, beside its bytes
 MAX_SEQUENCE = (1 << 31) - 1
 _WRAP, _HALF = 1 << 64, 1 << 63
 _OF_EACH = (Name.INDEX, Name.SEQUENCE, Name.OWN_HEADERS)  # the headers that each letter has for itself

@@ -8,6 +8,7 @@ And a rejected record: kept as a dead letter, replayed after the policy has chan
 
 Started by `make demo`. Needs no JDK and no broker: the cluster is the mock inside librdkafka, with three brokers.
 With `--bootstrap-servers` it is one of yours, which creates topics and has none of these yet.
+With `--page` the clients go on until Ctrl-C, for the page of the sidecar whose address is printed: `make demo-page`.
 DEMO_SECONDS is the time for which records are sent. Exit code 1: a result is not as expected.
 """
 
@@ -19,6 +20,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -188,16 +190,47 @@ def run(console: Console, folder: Path, bootstrap_servers: str | None = None) ->
         return report(console, findings, sidecar.busiest_ending("demo-producer"))
 
 
+def keep_running(console: Console, folder: Path, bootstrap_servers: str | None = None) -> int:
+    """Valid and invalid records until Ctrl-C, for who looks at the page of the sidecar."""
+    ended = threading.Event()  # an exception in a callback of a client would be lost
+    signal.signal(signal.SIGTERM, lambda number, _: ended.set())
+    _keeper = None
+    if bootstrap_servers is None:
+        _keeper, bootstrap_servers = mock_cluster.start()
+    with Sidecar(bootstrap_servers, folder / "sidecar.log") as sidecar:
+        console.print(f"$ {sidecar.command_line}\n", style="bold", soft_wrap=True, highlight=False)
+        sidecar.wait_until_ready(1)
+        console.print(f"Look at {sidecar.page} in a browser. Ctrl-C ends the demo.", soft_wrap=True, highlight=False)
+        client = {"bootstrap.servers": sidecar.listen}
+        producer = Producer({**client, "client.id": "demo-producer", "linger.ms": 20})
+        consumer = Consumer({**client, "client.id": "demo-consumer", "group.id": "demo"})
+        consumer.subscribe([TOPIC])
+        with contextlib.closing(consumer), contextlib.closing(producer):
+            due = 0.0
+            while not ended.is_set():
+                for number in range(RECORDS_PER_S // 20):
+                    producer.produce(TOPIC, f'{{"order": {number}, "note": "{"." * 120}"}}')
+                producer.poll(0)
+                consumer.consume(1000, timeout=0.05)
+                if time.monotonic() >= due:  # clients that come and go, and send what is rejected
+                    Payments(sidecar.listen).send()
+                    Customers(sidecar.listen, bootstrap_servers)
+                    due = time.monotonic() + 2
+    return 128 + signal.SIGTERM
+
+
 def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--bootstrap-servers", help="a cluster of yours that creates topics, in place of the mock")
+    parser.add_argument("--page", action="store_true", help="go on until Ctrl-C, and print where the page is")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console = Console()
     with tempfile.TemporaryDirectory(prefix="kafka-sidecar-demo-") as folder:
         try:
-            return run(console, Path(folder), arguments.bootstrap_servers)
+            demo = keep_running if arguments.page else run
+            return demo(console, Path(folder), arguments.bootstrap_servers)
         except KeyboardInterrupt:
             return 130
 

@@ -65,6 +65,7 @@ class Sidecar:
         ports = free_ports(PORTS)
         self.listen = f"127.0.0.1:{ports[0]}"
         self._admin = f"127.0.0.1:{ports[-1]}"
+        self.page = f"http://{self._admin}/"
         self._log = log
         flags = ["--config", os.path.relpath(config), "--bootstrap-servers", bootstrap_servers]
         flags += ["--listen", self.listen, "--admin", self._admin]

@@ -200,17 +200,23 @@ class ConsumerInterceptor(Interceptor):
 
 
 class SendsBatches(Protocol):
+    """A second form of `on_send`: a produced batch in one call, for loops that are compiled."""
+
     def on_send_batch(self, batch: RecordBatch) -> Records:
         """Return the records, or `Records.with_payload` of them, with the same count."""
         ...
 
 
 class ConsumesBatches(Protocol):
+    """A second form of `on_consume`: a batch that is read in one call."""
+
     def on_consume_batch(self, batch: RecordBatch) -> Records:
         """Return the records, or `Records.with_payload` of them, with the same count."""
         ...
 
 
 class AcknowledgesBatches(Protocol):
+    """A second form of `on_acknowledgement`: what became of a produced batch in one call."""
+
     def on_acknowledgement_batch(self, batch: AcknowledgedBatch, exception: Exception | None) -> None:
         """The batch was written, or ``exception`` says why not."""

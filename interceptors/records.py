@@ -180,10 +180,12 @@ class ConsumerRecord(_Record):
 
     @property
     def offset(self) -> int:
+        """The offset in the partition."""
         return self._offset if self._record is None else self._info.base_offset + self._record.offset_delta
 
     @property
     def leader_epoch(self) -> int:
+        """That of the partition's leader when the batch was written."""
         return self._info.leader_epoch
 
     @property
@@ -198,6 +200,7 @@ class ConsumerRecord(_Record):
 
     @property
     def serialized_value_size(self) -> int:
+        """Bytes as read from the broker; -1 for null."""
         return _size(self.value) if self._record is None else self._record.value_size
 
     @property
@@ -216,6 +219,7 @@ class ConsumerRecords:
         self.context = context
 
     def partitions(self) -> set[TopicPartition]:
+        """The partitions of which there are records."""
         return {TopicPartition(record.topic, record.partition) for record in self._records}
 
     def records(self, of: TopicPartition | str) -> list[ConsumerRecord]:
@@ -223,9 +227,11 @@ class ConsumerRecords:
         return [record for record in self._records if of in (record.topic, (record.topic, record.partition))]
 
     def count(self) -> int:
+        """The number of records."""
         return len(self._records)
 
     def is_empty(self) -> bool:
+        """Whether there is no record."""
         return not self._records
 
     def __len__(self) -> int:

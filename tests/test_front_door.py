@@ -1,4 +1,4 @@
-"""Files that a forge reads: workflows, issue forms, hooks. Valid, and calling what the Makefile has."""
+"""Files that a forge or Docker reads: workflows, issue forms, hooks, compose.yaml. Valid, and calling what exists."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 from typer.main import get_group
 
 from kafka_sidecar.proxy.cli.main import app
+from kafka_sidecar.proxy.config.loading import load
 
 ROOT = Path(__file__).parent.parent
 FORGE = ROOT / ".github"
@@ -25,6 +27,7 @@ SCHEMAS = {
     "vendor.github-issue-config": [FORGE / "ISSUE_TEMPLATE/config.yml"],
     "vendor.github-issue-forms": [FORGE / "ISSUE_TEMPLATE/bug.yml", FORGE / "ISSUE_TEMPLATE/wish.yml"],
     "vendor.dependabot": [FORGE / "dependabot.yml"],
+    "vendor.compose-spec": [ROOT / "compose.yaml"],
 }
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TASKS = set(re.findall(r"^([a-z][a-z0-9-]*)(?:[ :])", MAKEFILE, re.MULTILINE))
@@ -72,3 +75,31 @@ def test_issue_forms_ask_for_commands_that_exist() -> None:
     assert set(re.findall(r"`kafka-sidecar ([a-z-]+)", text)) <= {
         command.name for command in get_group(app).commands.values()
     }
+
+
+def test_compose_publishes_the_ports_of_its_configuration_on_loopback_alone(tmp_path: Path) -> None:
+    compose = content(ROOT / "compose.yaml")
+    (path := tmp_path / "sidecar.yaml").write_text(compose["configs"]["sidecar"]["content"])
+    config = load(path, {}, {})
+    listen, admin = (int(str(address).rpartition(":")[2]) for address in (config.listen, config.admin.listen))
+    node = int(compose["services"]["kafka"]["environment"]["KAFKA_NODE_ID"])
+    ports = [listen, (config.nodes.first_port or listen + 1) + node, admin]
+    assert compose["services"]["sidecar"]["ports"] == [f"127.0.0.1:{port}:{port}" for port in ports]
+    assert config.nodes.advertised_host == "127.0.0.1"
+
+
+def test_nightly_builds_and_checks_the_site() -> None:
+    (nightly,) = (workflow for workflow in WORKFLOWS if workflow.stem == "nightly")
+    assert {"make docs-check"} <= set(commands(nightly))
+
+
+def test_the_recorded_demo_is_small_complete_and_asks_no_host() -> None:
+    recorded = (ROOT / "docs/images/demo.svg").read_text(encoding="utf-8")
+    assert len(recorded.encode()) < 200_000
+    names = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(recorded).iter()}
+    assert names <= {"svg", "title", "rect", "animate", "g", "set", "text"}
+    assert re.findall(r"https?://[^\"]+", recorded) == ["http://www.w3.org/2000/svg"]
+    shown = " ".join(ElementTree.fromstring(recorded).itertext())
+    assert "records sent" in shown
+    assert "INVALID_RECORD" in shown
+    assert "WRONG" not in shown

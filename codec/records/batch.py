@@ -79,6 +79,7 @@ class BatchHeader:
 
     @property
     def is_transactional(self) -> bool:
+        """Whether it belongs to a transaction (KIP-98)."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property

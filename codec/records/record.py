@@ -109,6 +109,7 @@ class Record:
 
     @property
     def key(self) -> bytes | None:
+        """The bytes of the key, copied; None for null."""
         self._read()
         return None if self._key_size < 0 else _slice(self._data, self._key_at, self._key_at + self._key_size)
 
@@ -127,6 +128,7 @@ class Record:
 
     @property
     def value(self) -> bytes | None:
+        """The bytes of the value, copied; None for null."""
         self._read()
         return None if self._value_size < 0 else _slice(self._data, self._value_at, self._value_at + self._value_size)
 

@@ -76,6 +76,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
     applied = rules.of(topic, NO_ID)
     if applied is None:
         say(f"{topic}: records are not validated; in {config}, {rules.why_none(topic)}")
+        _explain_consumers(rules, topic)
         return
     say(f"{topic}: {applied.text}")
     say(f"  from {applied.source} in {config}")
@@ -88,6 +89,15 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
         failing = "open" if rule.fail_open else "closed"
         given = f"; settings {json.dumps(hide_secrets(dict(rule.settings)))}" if rule.settings else ""
         say(f"  {number}. {rule.name}{argument}: {kind}; reads {parts_read(rule.hints)}; fails {failing}{given}")
+    _explain_consumers(rules, topic)
+
+
+def _explain_consumers(rules: Rules, topic: str) -> None:
+    """What consumers get of stored records, if their policy says something about it."""
+    consumed = rules.consumed(topic, NO_ID)
+    if consumed is not None:
+        does = "are hidden from consumers" if consumed.action == "hide" else f"get the header {consumed.header}"
+        say(f"  stored records that {consumed.applied.text} rejects {does}")
 
 
 def _plan(config: Path | None, policy: str | None, topic: str | None) -> Plan:

@@ -99,6 +99,8 @@ class Admin(Section):
     """TLS of the admin port: with `certificate` it accepts nothing else."""
     token_file: File | None = None
     """File with a token that requests need, but for `/livez` and `/readyz`: `Authorization: Bearer TOKEN`."""
+    page: bool = True
+    """Whether a browser finds a page for people at `/`. Needs a restart."""
 
 
 ROOM_IN_FRAME = 64 << 10  # for what a request has beside a message

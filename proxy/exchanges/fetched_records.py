@@ -22,7 +22,7 @@ from kafka_sidecar.codec.records import (
 )
 from kafka_sidecar.codec.visibility import MAX_OFFSET, SHOWN, Visibility, all_visible, offsets_of
 from kafka_sidecar.plugins.effects import Need, TimeLeft
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_LIGHT_BYTES, are_light
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_LIGHT_BYTES, are_light, takes_long
 
 MAX_INLINE_RECORDS = 1000  # of a partition, to be looked into while others wait
 
@@ -54,6 +54,11 @@ class Look(Protocol):
     @property
     def records_at_once(self) -> int:
         """How many may be looked into while all other connections wait."""
+        ...
+
+    @property
+    def bytes_at_once(self) -> int:
+        """The same in bytes of inflated records."""
         ...
 
     @property
@@ -155,6 +160,8 @@ class PartitionReading:
         for batch, visibility in found:
             if visibility is SHOWN and (count := count + batch.header.count) > max_records:
                 return False
+        if any(visibility is SHOWN and takes_long(batch, max_records) for batch, visibility in found):
+            return False
         for at, (batch, visibility) in enumerate(found):
             if visibility is SHOWN:
                 try:

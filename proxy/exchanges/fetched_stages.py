@@ -31,13 +31,12 @@ from kafka_sidecar.proxy.exchanges.fetched_records import (
     WaitRequired,
 )
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch, HiddenOffsets, shows_markers
-from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_INLINE_CONSUMED_BYTES
+from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition
 from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchApiStage
 from kafka_sidecar.proxy.exchanges.share_fetch import StageRun as ShareFetchApiRun
 from kafka_sidecar.proxy.relay.exchange import Client
 
-MAX_INLINE_COMPRESSED_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait
 READ_COMMITTED = 1
 FETCH, SHARE_FETCH = "Fetch", "ShareFetch"
 Show = Callable[[str, int], Look | None]  # makes the look at a topic's partition; None: there is nothing to do
@@ -163,7 +162,7 @@ class FetchedRun(StageRun):
             hides_unreadable=services.hides_unreadable, max_records=services.max_records,
         )  # fmt: skip
         consume = partial(self._consume, partition, reading)
-        done = try_at_once(reading, consume, records, services)
+        done = try_at_once(look, reading, consume, records, services)
         if isinstance(done, Remaining):
             self._settle(partition, done)
             return None
@@ -244,7 +243,7 @@ class SharedRun(ShareFetchApiRun):
             hides_unreadable=services.hides_unreadable, max_records=services.max_records,
         )  # fmt: skip
         consume = partial(reading.consume, services.limit)
-        done: Tried | None = try_at_once(reading, consume, records, services)
+        done: Tried | None = try_at_once(look, reading, consume, records, services)
         if not isinstance(done, Remaining):
             done = yield from consume_in_thread(reading, consume, self._time_left, done)
         if done.records is not None:
@@ -259,12 +258,17 @@ class SharedRun(ShareFetchApiRun):
 
 
 def try_at_once(
-    reading: PartitionReading, consume: Callable[[], Remaining], records: bytes | memoryview, services: FetchServices
+    look: Look,
+    reading: PartitionReading,
+    consume: Callable[[], Remaining],
+    records: bytes | memoryview,
+    services: FetchServices,
 ) -> Tried | None:
     """What is left of records that do not take long. None: they do, and have not been looked into."""
-    if len(records) > MAX_INLINE_COMPRESSED_BYTES:
+    limit = look.bytes_at_once
+    if len(records) > limit:
         return None
-    return _tried(consume) if reading.inflate(min(services.limit, MAX_INLINE_CONSUMED_BYTES)) else None
+    return _tried(consume) if reading.inflate(min(services.limit, limit)) else None
 
 
 def consume_in_thread(

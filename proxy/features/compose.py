@@ -68,6 +68,7 @@ FEATURES = (
     ),
     # What a client may not write does not count; what policies reject has come in, and does.
     Row("rate_limits", "rate_limits", lambda start, now: bool(now.rate_limits), checks=False),
+    # After the rules: who may not create a topic learns nothing of guards. Before topic configs, which set the rest.
     Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
     # What clients have sent, as they have sent it, and before anything is inflated for a policy.
@@ -128,7 +129,7 @@ class Features:
         self.is_applied = False
         self.applied = config  # as it is since the last reload
         self._exchanges: Mapping[int, Exchanges] = {}
-        metrics.features.append(self._families)
+        metrics.features.append(self.families)
 
     def apply(self, config: Config) -> None:
         """Look into requests that begin from now on as this configuration says.
@@ -187,7 +188,8 @@ class Features:
     def _in_order(self) -> list[Feature]:
         return [self.made[row.name] for row in FEATURES if row.name in self.made]
 
-    def _families(self) -> Iterable[Family]:
+    def families(self) -> Iterable[Family]:
+        """The metrics of all features, and of the threads that work for them."""
         yield from self.site.performer.threads.families()
         for feature in self._in_order():
             yield from feature.families()

@@ -169,3 +169,11 @@ class Feature:
     def rejections(self) -> Rejections | None:
         """What it has rejected, if it rejects anything."""
         return None
+
+    def state(self) -> Mapping[str, Any]:
+        """What operators see of it beside its metrics: JSON values, and lists of rows. Never a payload."""
+        return {}
+
+    def topic_state(self, name: str) -> Mapping[str, Any]:
+        """The same of one topic."""
+        return {}

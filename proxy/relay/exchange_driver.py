@@ -41,7 +41,7 @@ class Decides(Protocol):
     def end_after(self, cause: str, detail: str) -> None:
         """It is the last one of this connection, which ends after the responses to earlier ones; it gets none."""
 
-    def told(self, route: Route, frame: bytes | Pieces) -> bytes | Pieces:
+    def marked(self, route: Route, frame: bytes | Pieces) -> bytes | Pieces:
         """A response as it leaves: with a throttle time if its client is not read for a while."""
 
     def paused(self, driver: Driver) -> None:
@@ -76,6 +76,11 @@ class Driver:
     def is_busy(self) -> bool:
         """Whether a frame has begun about which nothing is decided yet."""
         return self._is_busy
+
+    @property
+    def busy_since(self) -> float | None:
+        """When that frame began; None: there is none."""
+        return self._since if self._is_busy else None
 
     def resume(self, result: Any, error: BaseException | None = None) -> bytes:
         """What goes on now that the need is met, or could not be. Raises CodecError."""
@@ -169,6 +174,7 @@ class RequestDriver(Driver):
         """
         self._route, self._exchange, self._correlation_id = route, exchange, correlation_id
         self._watch, self._gates, self._is_busy = watch, gates, True
+        self._since = self._clock()
         self._frames.collect_pieces(self._begin)
 
     def _begin(self, frame: bytes | Pieces) -> bytes:
@@ -203,6 +209,7 @@ class RequestDriver(Driver):
         if watch is not None:
             self._show(watch, decision)
         self._done()
+        route.counts.add_held(self._clock() - self._since)
         if isinstance(decision, Forward):
             route.counts.answered_bytes += self._size - len(decision.frame)
             wants_response = exchange if decision.wants_response else None
@@ -264,7 +271,7 @@ class ResponseDriver(Driver):
                 self._steps = rewrite.steps(decision)
                 return self._run()
             decision = rewrite.apply(decision)
-        decision = self._session.told(route, decision)
+        decision = self._session.marked(route, decision)
         self._done()
         route.counts.add_buffered(len(decision) - self._size, self._clock() - self._since)
         return decision

@@ -51,6 +51,11 @@ class MemoryBudget:
         """Bytes."""
         return self._buffered.bytes
 
+    @property
+    def waiting(self) -> int:
+        """Connections that wait for memory."""
+        return self._paused
+
     def is_waited_for(self, holders: Collection[Account]) -> bool:
         """Whether connections wait for memory that are none of these."""
         return self._paused > 0 and any(one.is_paused and one not in holders for one in self._accounts)

@@ -56,11 +56,11 @@ def throttle_place(key: int, version: int) -> int | None:
 def tell(frames: Frames, key: int, version: int, seconds: float) -> None:
     """Have the response that begins now say that its client is not read for so long."""
     if (place := throttle_place(key, version)) is not None:
-        told = Told(key, version, place, seconds)
-        told.before = frames.edit(told)
+        marked = Marking(key, version, place, seconds)
+        marked.before = frames.edit(marked)
 
 
-def told_frame(key: int, version: int, frame: bytes | Pieces, seconds: float) -> bytes | Pieces:
+def marked_frame(key: int, version: int, frame: bytes | Pieces, seconds: float) -> bytes | Pieces:
     """The same of a whole response, which may be in pieces."""
     place = throttle_place(key, version)
     if place is None:
@@ -68,16 +68,16 @@ def told_frame(key: int, version: int, frame: bytes | Pieces, seconds: float) ->
     if isinstance(frame, Pieces):
         parts: tuple[Buffer, ...] = frame.parts
     elif place == AT_END or len(frame) < MIN_BYTES:
-        return _told(key, version, place, frame, seconds)
+        return _marked(key, version, place, frame, seconds)
     else:
         parts = (frame,)
     first, end = memoryview(parts[0]), place + INT32.size
     if place == AT_END or len(first) < end:
         return frame  # only responses with records are in pieces, and these have it at the start
-    return Pieces((_told(key, version, place, bytes(first[:end]), seconds), first[end:], *parts[1:]))
+    return Pieces((_marked(key, version, place, bytes(first[:end]), seconds), first[end:], *parts[1:]))
 
 
-class Told:
+class Marking:
     """The edit of one response, around the one that it has anyway."""
 
     __slots__ = ("_held", "_key", "_place", "_seconds", "_version", "before", "buffers", "skip")
@@ -103,7 +103,7 @@ class Told:
         self._held = None
         if self.before is None:
             self.skip = sys.maxsize  # what follows passes unseen
-        return _told(self._key, self._version, self._place, b"".join(held), self._seconds)
+        return _marked(self._key, self._version, self._place, b"".join(held), self._seconds)
 
     def _feed_before(self, data: bytes, start: int, end: int, last: bool) -> bytes | None:
         before, size = self.before, end - start
@@ -120,7 +120,7 @@ class Told:
             lost(why)
 
 
-def _told(key: int, version: int, place: int, frame: bytes, seconds: float) -> bytes:
+def _marked(key: int, version: int, place: int, frame: bytes, seconds: float) -> bytes:
     """A frame, or its beginning, with what is longer: the broker's throttle time or ours."""
     at = _end_place(version, frame) if place == AT_END else place
     is_cut = at is None or at + INT32.size > len(frame)

@@ -28,7 +28,7 @@ from kafka_sidecar.proxy.relay.exchange_driver import (
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
-from kafka_sidecar.proxy.relay.mute import MUTE, Mute, Told, tell, told_frame
+from kafka_sidecar.proxy.relay.mute import MUTE, Marking, Mute, marked_frame, tell
 from kafka_sidecar.proxy.relay.recorder import DEFAULT_RECORDED, NO_RESPONSE, OWN_RESPONSE, Recorded, Recorder
 from kafka_sidecar.proxy.relay.responses import (
     MIN_RESPONSE_BYTES,
@@ -115,6 +115,13 @@ class Session(Identity):
         return len(self._waiting) - self._own_waiting + self._request_driver.is_busy
 
     @property
+    def oldest_since(self) -> float | None:
+        """When the oldest request without a response came, by the session's clock; None: there is none."""
+        if self._waiting:  # in the order in which they came
+            return self._waiting[0][2]
+        return self._request_driver.busy_since
+
+    @property
     def responses(self) -> int:
         return self.requests - self._unanswered - self.in_flight
 
@@ -189,10 +196,10 @@ class Session(Identity):
         """For how long the client is not read from now on."""
         return max(self.muted_until - self._clock(), 0.0)
 
-    def told(self, route: Route, frame: bytes | Pieces) -> bytes | Pieces:
+    def marked(self, route: Route, frame: bytes | Pieces) -> bytes | Pieces:
         """A response, which says for how long the client is not read if it is not."""
         left = self.muted_until - self._clock() if self.muted_until else 0.0
-        return told_frame(route.api.key, route.api.version, frame, left) if left > 0 else frame
+        return marked_frame(route.api.key, route.api.version, frame, left) if left > 0 else frame
 
     def finish(self, closing: Closing) -> None:
         """End once all requests that have been read have their response; call `to_client` to see whether they have."""
@@ -233,7 +240,7 @@ class Session(Identity):
             return []
         self._is_lost = True
         self._client_frames.drop()
-        if isinstance(edit := self.broker_frames.drop(), WatchedResponse | Told):
+        if isinstance(edit := self.broker_frames.drop(), WatchedResponse | Marking):
             edit.lost(why)
         works = [self._response_driver.lost(why)]  # in the order in which the requests came
         for *_, owner, watch in self._waiting:
@@ -278,7 +285,7 @@ class Session(Identity):
             correlation_id = RESPONSE.unpack_from(frame)[1]
             self.record((route.api, correlation_id, since, size, self._now, len(frame), OWN_RESPONSE))
             self.due -= len(frame)
-            frames.append(whole(self.told(route, frame)))
+            frames.append(whole(self.marked(route, frame)))
         return frames
 
     def _fail(self, error: CodecError, cause: str) -> None:

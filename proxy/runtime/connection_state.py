@@ -6,12 +6,14 @@ import re
 import time
 from typing import Any
 
+from kafka_sidecar.codec.apis import is_removed
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.recorder import RequestLine, request_lines
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 MAX_LOGGED_REQUESTS = 8
+LONG_S = 1.0  # a request without a response for so long comes before others; consumers wait half a second for data
 MAX_REASON_CHARS = 40  # what is different in two details of one cause comes first
 _NUMBER = re.compile(r"[0-9a-f.:]*[0-9][0-9a-f.:]*")  # addresses among them
 
@@ -35,14 +37,21 @@ def connection_keys(connection: Connection) -> dict[str, Any]:
     }
 
 
-def end_keys(connection: Connection, closing: Closing, suppressed: int | None = None) -> dict[str, Any]:
-    """One log line. ``suppressed``: how many such lines were, since the last one; None: the end is a normal one."""
-    last = recorded(connection)[-MAX_LOGGED_REQUESTS:] if suppressed is not None else []
+def closed_keys(connection: Connection, closing: Closing) -> dict[str, Any]:
+    """A connection that has ended, and why."""
     return {
         **connection_keys(connection),
         "cause": closing.cause,
         "reason": closing.reason or None,
         "detail": closing.detail,
+    }
+
+
+def end_keys(connection: Connection, closing: Closing, suppressed: int | None = None) -> dict[str, Any]:
+    """One log line. ``suppressed``: how many such lines were, since the last one; None: the end is a normal one."""
+    last = recorded(connection)[-MAX_LOGGED_REQUESTS:] if suppressed is not None else []
+    return {
+        **closed_keys(connection, closing),
         "suppressed": suppressed,
         "last_requests": list(map(str, last)) or None,
     }
@@ -63,6 +72,32 @@ def describe_open(connection: Connection) -> dict[str, Any]:
         "client_paused": sorted(connection.client.reasons),
         "broker_paused": sorted(broker.reasons) if broker is not None else [],
     }
+
+
+def describe_waiting(connection: Connection) -> dict[str, Any]:
+    """The same, with what its requests are, what they wait for, and how long."""
+    now, oldest, broker = time.monotonic(), connection.session.oldest_since, connection.broker
+    sides = [("client", connection.client), *([("broker", broker)] if broker is not None else [])]
+    apis = sorted({one[0] for one in connection.session.recorder})
+    return {
+        **describe_open(connection),
+        "oldest_s": round(max(0.0, time.perf_counter() - oldest), 3) if oldest is not None else None,
+        "pauses": [
+            {"side": name, "reason": reason, "for_s": round(now - since, 3)}
+            for name, side in sides
+            for reason, since in side.paused_since.items()
+        ],
+        "apis": [f"{api.name} v{api.version}" for api in apis],
+        "removed_apis": [f"{api.name} v{api.version}" for api in apis if is_removed(api.key, api.version)],
+    }
+
+
+def trouble_of(connection: Connection, now: float) -> tuple[bool, float, int]:
+    """What sorts connections that wait before others. ``now``: seconds of `time.perf_counter`."""
+    oldest = connection.session.oldest_since
+    waits_s = now - oldest if oldest is not None else 0.0
+    is_paused = connection.client_is_paused or connection.broker_is_paused
+    return is_paused, waits_s if waits_s >= LONG_S else 0.0, connection.number
 
 
 def _broker_address(connection: Connection) -> str | None:

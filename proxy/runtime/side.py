@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast
 
 from kafka_sidecar.codec.large_bytes import Gathered
@@ -36,7 +37,7 @@ class Side(asyncio.Protocol):
 
     def __init__(self, window: int) -> None:
         self._window = window
-        self._reasons: set[str] = set()
+        self._reasons: dict[str, float] = {}  # since when, by `time.monotonic`
         self.transport: asyncio.Transport | None = None
         self.secured: Callable[[asyncio.BaseTransport], None] | None = None  # is called once TLS is established
         self._linger: asyncio.TimerHandle | None = None
@@ -60,6 +61,11 @@ class Side(asyncio.Protocol):
         return frozenset(self._reasons)
 
     @property
+    def paused_since(self) -> Mapping[str, float]:
+        """The same, and since when, by `time.monotonic`."""
+        return dict(self._reasons)
+
+    @property
     def is_paused(self) -> bool:
         return bool(self._reasons)
 
@@ -71,10 +77,10 @@ class Side(asyncio.Protocol):
     def pause(self, reason: str) -> None:
         if self.transport is not None and not self._reasons:
             self.transport.pause_reading()
-        self._reasons.add(reason)
+        self._reasons.setdefault(reason, time.monotonic())
 
     def resume(self, reason: str) -> None:
-        self._reasons.discard(reason)
+        self._reasons.pop(reason, None)
         if self.transport is not None and not self._reasons and not self.transport.is_closing():
             self.transport.resume_reading()
 

@@ -8,9 +8,11 @@ import logging
 import math
 import socket
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.codec.errors import CodecError
@@ -38,7 +40,7 @@ from kafka_sidecar.proxy.runtime.admission import (
     default_max_buffered,
 )
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.runtime.connection_state import end_keys, end_kind
+from kafka_sidecar.proxy.runtime.connection_state import closed_keys, end_keys, end_kind
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
 from kafka_sidecar.proxy.runtime.login_driver import LoginDriver
 from kafka_sidecar.proxy.runtime.performer import Performer
@@ -69,6 +71,7 @@ Record = Callable[[Recorded], None]
 METADATA_RECEIVED = "received"
 METADATA_LINE_S = 60.0  # between two lines about metadata requests that fail; longer than that is an error
 LOG_EVERY_S = 10.0  # one line of a kind
+MAX_CLOSED = 200  # connections that have ended and are shown
 ENDS_PER_TURN = 100  # of connections, that are logged in one turn of the event loop: each takes some 40 us
 NORMAL_CAUSES = frozenset({"client_closed", "broker_closed", "drain", "idle", "max_age"})  # logged as info
 
@@ -80,6 +83,7 @@ class Server:
         self.config = config
         self.metrics = metrics
         self.connections: set[Connection] = set()
+        self.closed: deque[tuple[float, dict[str, Any]]] = deque(maxlen=MAX_CLOSED)  # when (since 1970), and their keys
         self.listening = False
         self.record_requests: Callable[[Session, Record], Record] | None = None  # besides the flight recorder
         self.last_metadata = "not requested yet"  # what became of the sidecar's own last request
@@ -272,6 +276,7 @@ class Server:
         self._ends.do(partial(self._log_end, connection, closing))
 
     def _log_end(self, connection: Connection, closing: Closing) -> None:
+        self.closed.append((time.time(), closed_keys(connection, closing)))
         if closing.cause in NORMAL_CAUSES:
             log.info("connection ended", extra=end_keys(connection, closing))
         elif (suppressed := self._lines.due(end_kind(connection, closing))) is not None:

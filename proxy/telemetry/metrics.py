@@ -65,6 +65,8 @@ class ApiCounts:
         "answered_bytes",
         "buffered",
         "buffered_us",
+        "held",
+        "held_us",
         "latency",
         "latency_us",
         "name",
@@ -85,12 +87,18 @@ class ApiCounts:
         self.latency = [0] * LATENCY_BUCKETS  # index: bits of the microseconds
         self.latency_us = 0
         self.buffered = self.buffered_us = 0  # responses buffered whole before they were forwarded
+        self.held = self.held_us = 0  # requests buffered whole before it was decided what becomes of them
 
     def add_buffered(self, grown: int, seconds: float) -> None:
         """A response was buffered whole for that long; ``grown`` more bytes were forwarded than had come."""
         self.buffered += 1
         self.buffered_us += int(seconds * 1e6)
         self.rewritten_bytes += grown
+
+    def add_held(self, seconds: float) -> None:
+        """A request was buffered whole; after this time it was decided what becomes of it."""
+        self.held += 1
+        self.held_us += int(seconds * 1e6)
 
 
 @dataclass(slots=True)
@@ -120,6 +128,7 @@ class Metrics:
     buffered: Buffered = field(default_factory=Buffered)
     config_is_current: bool = True  # whether the last reload succeeded
     config_applied_at: float = 0.0  # seconds since 1970
+    config_generation: int = 0  # how many configurations have applied since the start
     needs_restart: tuple[str, ...] = ()  # changed sections of the last valid file
     features: list[Callable[[], Iterable[Family]]] = field(default_factory=list)  # what each counts
 
@@ -140,6 +149,7 @@ class Metrics:
         if needs_restart is not None:
             self.needs_restart = tuple(needs_restart)
             self.config_applied_at = now
+            self.config_generation += 1
 
     def record_loop_delay(self, seconds: float) -> None:
         us = max(0, int(seconds * 1e6))

@@ -67,6 +67,7 @@ def test_the_metadata_has_urls_and_a_readme_whose_links_work_elsewhere(wheel: Pa
     readme = str(metadata.get_payload())
     assert "](docs/" not in readme
     assert f"]({URL}/blob/main/docs/tutorial.md)" in readme
+    assert f"]({URL}/raw/main/docs/images/demo.svg)" in readme
 
 
 def test_what_is_installed_runs_compiled_and_fits_a_small_disk(installed: Path, tmp_path: Path) -> None:

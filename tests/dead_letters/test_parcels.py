@@ -91,7 +91,8 @@ def test_letters_are_packed_until_they_are_refused() -> None:
         return len(packed) < 3
 
     assert pack(letters, 2 * (100 + LETTER_BYTES), put) == (4, 1)
-    assert packed == [1000, 1000, 500]
+    one = 100 + LETTER_BYTES
+    assert packed == [2 * one, 2 * one, one]
 
 
 def test_a_batch_gets_the_numbers_of_its_producer() -> None:

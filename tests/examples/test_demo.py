@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
 import sys
+import urllib.request
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEMO = [sys.executable, str(EXAMPLES / "demo.py")]
+PAGE = re.compile(r"^Look at (http://\S+/) in a browser", re.MULTILINE)
 COMMAND = re.compile(r"^\$ kafka-sidecar run .*--listen 127\.0\.0\.1:(\d+)", re.MULTILINE)
 
 
@@ -38,6 +41,25 @@ def test_a_stopped_demo_stops_its_sidecar(tmp_path: Path) -> None:
     finally:
         demo.kill()
     assert not is_listening(port)
+
+
+def test_the_demo_of_the_page_goes_on_and_its_page_is_live(tmp_path: Path) -> None:
+    demo = Program([*DEMO, "--page"], tmp_path / "output")
+    try:
+        demo.wait_for(lambda: PAGE.search(demo.output()) is not None, "the address", 30)
+        found = PAGE.search(demo.output())
+        assert found is not None
+        with urllib.request.urlopen(found[1]) as response:
+            assert b"kafka-sidecar" in response.read()
+
+        def rejects() -> bool:
+            with urllib.request.urlopen(f"{found[1]}snapshot?with=rejections") as snapshot:
+                return bool(json.load(snapshot)["rejections"])
+
+        demo.wait_for(rejects, "rejections", 30)
+        assert demo.stop() == 128 + signal.SIGTERM
+    finally:
+        demo.kill()
 
 
 def listening_sidecar(demo: Program) -> int:

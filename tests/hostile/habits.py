@@ -37,11 +37,11 @@ def many_programs(count: int) -> bytes:
 
 
 HABITS = (
-    Attack("90: habits: 3,000 client ids of 30,000 bytes, each rejected", sends(partial(long_client_ids, 3000)),
+    Attack("94: habits: 3,000 client ids of 30,000 bytes, each rejected", sends(partial(long_client_ids, 3000)),
            more=MORE, kept_mb=32),
-    Attack("91: habits: 10,000 partitions, each rejected, on 4 connections, 5 times",
+    Attack("95: habits: 10,000 partitions, each rejected, on 4 connections, 5 times",
            sends(partial(many_partitions, 10_000), 4, 5), more=MORE),
-    Attack("92: habits: 20,000 topics, each reported", sends(partial(many_topics, 20_000)), more=MORE, kept_mb=32),
-    Attack("93: habits: 20,000 names of software, each rejected", sends(partial(many_programs, 20_000)),
+    Attack("96: habits: 20,000 topics, each reported", sends(partial(many_topics, 20_000)), more=MORE, kept_mb=32),
+    Attack("97: habits: 20,000 names of software, each rejected", sends(partial(many_programs, 20_000)),
            more=MORE, kept_mb=32),
 )  # fmt: skip

@@ -26,6 +26,7 @@ from harness.sidecar import COMMAND, Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 
+from hostile import schemas, signatures
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.guards import ON_GUARDS
@@ -35,10 +36,10 @@ from hostile.letters import LETTERS
 from hostile.letters import TOPIC as LETTER_TOPIC
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
 from hostile.rates import RATES
-from hostile.schemas import SCHEMAS, configured
-from hostile.schemas import TOPICS as SCHEMA_TOPICS
+from hostile.schemas import SCHEMAS
 from hostile.segments import SEGMENTS
 from hostile.sessions import SESSIONS
+from hostile.signatures import SIGNATURES
 from hostile.unknown import UNKNOWN
 from hostile.watch import Watch
 
@@ -51,7 +52,7 @@ HEADINGS = (
     "attack", "loop ms", "RSS MB: before", "at most", "10 s after", "descriptors", "log KB",
     "p99 ms, honest: produce", "consume", "2 MB batch",
 )  # fmt: skip
-TOPICS = ("honest", "large", "orders", "celled", LETTER_TOPIC, *SCHEMA_TOPICS)
+TOPICS = ("honest", "large", "orders", "celled", LETTER_TOPIC, *schemas.TOPICS, *signatures.TOPICS)
 CONFIG = """
 policies:
   small-numbers: {type: cel, expression: "value != null"}
@@ -63,6 +64,11 @@ interceptors:
   - {type: mask_fields, topics: [honest, orders], fields: [$.card]}
   - {type: commit_metadata}
 """
+
+ALL = (
+    *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES, *SIGNATURES,
+    *HABITS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,9 @@ def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path,
 
 def configuration(attack: Attack, folder: Path) -> str:
     """Of the sidecar that is attacked."""
-    policies, topics = configured(folder)
+    policies, topics = (
+        "".join(parts) for parts in zip(schemas.configured(folder), signatures.configured(folder), strict=True)
+    )
     more = attack.more.replace("FOLDER", str(folder))
     return CONFIG % (policies, topics + attack.topics) + LISTENERS[attack.security](folder) + more
 
@@ -215,10 +223,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, Cluster.start(NEWEST) as cluster:
         create_topics(cluster)
         try:
-            for attack in (
-                *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES,
-                *HABITS,
-            ):  # fmt: skip
+            for attack in ALL:
                 if options.only in attack.name:
                     rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
                     print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)

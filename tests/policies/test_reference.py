@@ -44,6 +44,8 @@ def reasons(name: str) -> Iterator[str]:
                 yield reason
             case ast.Call(func=ast.Name(id="Fault" | "InvalidRecordError"), args=[*_, ast.JoinedStr(values=parts)]):
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else ".*" for part in parts)
+            case ast.Call(func=ast.Name(id="_WrongError"), args=[_, ast.Constant(value=str(reason)), *_]):
+                yield reason
             case ast.Call(func=ast.Attribute(attr="_fault"), args=[ast.Constant(value=str(reason)), *_]):
                 yield reason
             case ast.Call(func=ast.Attribute(attr="_fault"), args=[ast.JoinedStr(), *_]):

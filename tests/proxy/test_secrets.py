@@ -25,6 +25,7 @@ from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime import dialer, verifications
 from kafka_sidecar.proxy.security.sasl import tokens
 from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
+from kafka_sidecar.proxy.server.admin.live.sample import PARTS
 from kafka_sidecar.proxy.server.admin.pages import Admin
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
@@ -70,8 +71,9 @@ async def log_in(client: Client, password: str) -> None:
 def shown(server: Server, caplog: pytest.LogCaptureFixture) -> str:
     """All that a person or a program can see."""
     admin = Admin(server)
-    bodies = [admin.page(page).body.decode() for page in PAGES]
-    bodies += [admin.page(f"/connections/{one.number}").body.decode() for one in server.connections]
+    bodies = [admin.own_page(page).body.decode() for page in PAGES]
+    bodies.append(admin.sample(frozenset(PARTS)).body.decode())
+    bodies += [admin.own_page(f"/connections/{one.number}").body.decode() for one in server.connections]
     lines = [JsonLines().format(record) for record in caplog.records] + [repr(vars(one)) for one in caplog.records]
     dumps = [repr(server.config), server.config.model_dump_json(), json.dumps(server.config.model_dump(mode="json"))]
     return "\n".join((*bodies, *lines, *dumps, caplog.text))

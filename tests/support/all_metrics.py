@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
+from kafka_sidecar.proxy.config.rate_limits import RateLimit
 from kafka_sidecar.proxy.features.auditing.access import AccessAudit
 from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
@@ -17,10 +18,13 @@ from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
 from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
+from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets
+from kafka_sidecar.proxy.features.rate_limits.meter import Meter
 from kafka_sidecar.proxy.features.schema_registries.registries import families_of
 from kafka_sidecar.proxy.features.topic_configs.changes import Changes
 from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_guards.topic_guards import families_of_guards
+from kafka_sidecar.proxy.features.validation.consume_stats import ConsumeStats
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.runtime.watchdog import Watchdog
@@ -51,6 +55,7 @@ def all_metrics(*own: Metric) -> Metrics:
     calls.add(100, next(number))
     metrics.features += [
         _validation(number).families,
+        _consumers(count(601)).families,
         lambda: [durations_of({"json": calls})],
         watchdog.families,
         _producer_habits(count(601)).families,
@@ -63,6 +68,7 @@ def all_metrics(*own: Metric) -> Metrics:
         lambda: TopicConfigs.families(_topic_configs()),
         lambda: DeadLetters.families(_dead_letters(count(801))),
         lambda: families_of_guards({("CreateTopics", "partitions", "enforce"): 551}),
+        lambda: _rate_limits().families(),
         lambda: of_audit(_audit()),
         lambda: AccessAudit.families(_access()),
         lambda: Supervisor.families(_supervisor()),
@@ -70,6 +76,17 @@ def all_metrics(*own: Metric) -> Metrics:
         lambda: [family_of_reloads({"users": 1, "token_keys": 0})],
     ]
     return metrics
+
+
+def _rate_limits() -> Meter:
+    meter = Meter(Buckets(), lambda: NOW, lambda topic_id: None)
+    (limit,) = meter.load([RateLimit(name="shop", produce_bytes=1)])
+    counts = limit.counts
+    counts.produce_bytes, counts.consume_bytes, counts.throttled, counts.throttled_s, counts.rejected = range(561, 566)
+    for key in range(1, 8, 2):
+        Bucket(meter._buckets, key, 1.0, 1.0).take(1, NOW)
+    meter._muted = dict.fromkeys(range(7), NOW + 1)
+    return meter
 
 
 def _engine(number: count[int]) -> Metrics:
@@ -81,6 +98,7 @@ def _engine(number: count[int]) -> Metrics:
         api.answered, api.answered_bytes, api.rewritten_bytes = next(number), next(number), next(number)
         api.latency, api.latency_us = _durations(number), next(number)
         api.buffered, api.buffered_us = next(number), next(number)
+        api.held, api.held_us = 3, 4
     metrics.connections["bootstrap"] = next(number)
     metrics.active["bootstrap"] = next(number)
     metrics.disconnects["client_closed"] = next(number)
@@ -108,6 +126,13 @@ def _validation(number: count[int]) -> ValidationStats:
     stats.failures["json", "shadow"] = next(number)
     stats.batches["contents"] = next(number)
     stats.records, stats.omitted_errors = next(number), next(number)
+    return stats
+
+
+def _consumers(number: count[int]) -> ConsumeStats:
+    stats = ConsumeStats(ValidationStats(lambda: NOW))
+    stats.rejections["orders", "json", "hide", "not_json"] = next(number)
+    stats.batches["Fetch", "withheld"] = next(number)
     return stats
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from kafka_sidecar.audit.contract import Auditor, BatchAuditor, RecordCalls
 from kafka_sidecar.audit.event_auditor import EventAuditor
@@ -92,6 +93,23 @@ class Audit(Feature):
 
     def families(self) -> Iterable[Family]:
         return collect(self)
+
+    def state(self) -> Mapping[str, Any]:
+        outbox, sender = self.outbox, self.sender
+        state: dict[str, Any] = {"auditor": type(self.auditor).__name__, "intervals": outbox.intervals}
+        if sender is None:
+            return state
+        return {
+            **state,
+            "buffered_events": outbox.events + sender.in_flight,
+            "buffered_bytes": outbox.bytes,
+            "discarded_events": outbox.discarded + sender.too_large,
+            "sent_events": sender.sent,
+            "failure": sender.failure,
+        }
+
+    def topic_state(self, name: str) -> Mapping[str, Any]:
+        return {"audited": self.includes(name)}
 
     def includes(self, topic: str) -> bool:
         """Whether the batches of a topic are audited. Those of the audit topic never are."""

@@ -20,6 +20,7 @@ from kafka_sidecar.plugins.effects import Need, TimeLeft, TimeLimit
 from kafka_sidecar.proxy.exchanges.commits import Stage as CommitApiStage
 from kafka_sidecar.proxy.exchanges.fetched_records import Key, WaitRequired
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedStage, Looks, SharedStage, Show
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -84,6 +85,8 @@ class ChainLooks(Looks):
 
 class ChainLook:
     """The interceptors of one partition's consumers."""
+
+    bytes_at_once = MAX_INLINE_CONSUMED_BYTES
 
     __slots__ = ("_chain", "_context", "_index", "_topic", "hides", "withholds")
 

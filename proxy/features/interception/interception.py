@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog
+from kafka_sidecar.interceptors.guard import Guard
 from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -27,6 +29,7 @@ from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.telemetry.clock import now_ms
+from kafka_sidecar.proxy.telemetry.logs import timestamp
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
 
@@ -80,6 +83,9 @@ class Interception(Feature):
         for guard in self.catalog.guards:
             guard.close()
 
+    def state(self) -> Mapping[str, Any]:
+        return {"interceptors": [_state(guard) for guard in self.catalog.guards]}
+
     def families(self) -> Iterable[Family]:
         return self.stats.families()
 
@@ -113,6 +119,18 @@ class Interception(Feature):
         if not self.catalog.intercept_commits:
             return None
         return CommitStage(self.catalog.committers, self.stats.commits, self._services.time_limit)
+
+
+def _state(guard: Guard) -> Mapping[str, Any]:
+    now = guard.clock()
+    off_s = guard.disabled_until - now
+    return {
+        "name": guard.name,
+        "class": f"{type(guard.interceptor).__module__}:{type(guard.interceptor).__qualname__}",
+        "topics": list(guard.topics),
+        "disabled_until": timestamp(time.time() + off_s) if off_s > 0 else None,
+        "disabled_for_clients": sum(row.until > now for row in list(guard.rows.values())),
+    }
 
 
 def feature(site: Site) -> Feature:

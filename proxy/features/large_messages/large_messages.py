@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.large_messages.cache import SegmentCache, Unfinished
@@ -127,6 +128,10 @@ class LargeMessages(Feature):
         yield from self.assembling.stats.families()
         yield counter("large_messages_cache_hits", "Segments that were in the cache when needed", cache.hits)
         yield gauge("large_messages_cache_bytes", "Bytes of the segments in the cache", cache.bytes)
+
+    def topic_state(self, name: str) -> Mapping[str, Any]:
+        found = self.topics.find(name)
+        return {"large messages": "as objects" if found.store == "object" else "in slices"} if found is not None else {}
 
     def load(self, config: Config) -> Callable[[], None]:
         """Load the plug-ins of a configuration; what is returned applies it.

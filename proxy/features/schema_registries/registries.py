@@ -35,6 +35,9 @@ class SchemaRegistries(Feature):
         """How each is, for an operator."""
         return {name: _state(registry) for name, registry in self.opened.items()}
 
+    def state(self) -> Mapping[str, Any]:
+        return {"registries": [{"name": name, **state} for name, state in self.states().items()]}
+
     def families(self) -> Iterable[Family]:
         yield from families_of(list(self.opened.values()))
 

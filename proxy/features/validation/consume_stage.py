@@ -21,6 +21,7 @@ from kafka_sidecar.policies.plans import Plan, PolicyFailedError, Rejection, Res
 from kafka_sidecar.proxy.exchanges.fetch import Sees
 from kafka_sidecar.proxy.exchanges.fetched_records import Key, Report, WaitRequired
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedStage, FetchServices, Looks, SharedStage, Show
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES
 from kafka_sidecar.proxy.features.validation.rejections import Origin, Sender, sender_of
 from kafka_sidecar.proxy.features.validation.rules import Consumed, MisconfiguredError, Rules
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
@@ -111,7 +112,7 @@ class PolicyLooks(Looks):
 class PolicyLook:
     """The policies of one partition's consumers."""
 
-    __slots__ = ("_api", "_index", "_limit", "_sender", "_terms", "_topic", "_topic_id")
+    __slots__ = ("_api", "_found", "_index", "_limit", "_sender", "_terms", "_topic", "_topic_id")
 
     def __init__(self, terms: ConsumeTerms, limit: int, sender: Sender, api: str, topic: str, index: int) -> None:
         self._terms = terms
@@ -121,13 +122,13 @@ class PolicyLook:
         self._topic = topic
         self._topic_id = terms.id_of(topic)
         self._index = index
+        self._found: Consumed | None = None
 
     @property
     def is_needed(self) -> bool:
         """Whether a policy holds for the topic, as far as that is known."""
-        terms = self._terms
         try:
-            return not terms.are_configs_known() or terms.rules.consumed(self._topic, self._topic_id) is not None
+            return not self._terms.are_configs_known() or self._find() is not None
         except MisconfiguredError:
             return True
 
@@ -148,6 +149,11 @@ class PolicyLook:
         return 0 if plan.pace.needs_thread else plan.records_at_once
 
     @property
+    def bytes_at_once(self) -> int:
+        plan = self._plan()
+        return min(MAX_INLINE_BYTES, plan.bytes_at_once) if plan is not None else 0
+
+    @property
     def records_per_turn(self) -> int:
         plan = self._plan()
         return plan.pace.records_per_turn if plan is not None else 1
@@ -160,7 +166,7 @@ class PolicyLook:
             self._withhold(None)
             return None
         try:
-            consumed = terms.rules.consumed(self._topic, self._topic_id)
+            consumed = self._find()
         except MisconfiguredError as error:
             if not error.enforces:
                 return records
@@ -195,9 +201,18 @@ class PolicyLook:
     def _consumed(self) -> Consumed | None:
         """What holds, as far as it is known."""
         try:
-            return self._terms.rules.consumed(self._topic, self._topic_id)
+            return self._find()
         except MisconfiguredError:
             return None
+
+    def _find(self) -> Consumed | None:
+        """What holds for the topic, the same for all of the partition. Raises MisconfiguredError."""
+        if self._found is not None:
+            return self._found
+        found = self._terms.rules.consumed(self._topic, self._topic_id)
+        if self._terms.are_configs_known():  # otherwise another policy may be set on the topic
+            self._found = found
+        return found
 
     def _plan(self) -> Plan | None:
         consumed = self._consumed()

@@ -83,6 +83,7 @@ class Bearer:
         self.remedy = remedy
 
     async def tokens(self) -> Tokens:
+        """The client's side of the login: a generator of its bytes, to which the broker's are sent."""
         token = await self._cache.get()
         return oauthbearer(token.value, token.extensions)
 

@@ -87,6 +87,15 @@ def _buckets(durations: Durations) -> tuple[list[tuple[str, float]], float]:
 
 def all_families(metrics: Metrics) -> Iterator[Family]:
     """What the engine and the features of one process have counted."""
+    yield from engine_families(metrics)
+    for families in metrics.features:
+        yield from families()
+    build = {(__version__, platform.python_version(), compiled.in_use()): 1}
+    yield gauge("build_info", "Version and build of the sidecar; always 1", build, "version", "python", "build")
+
+
+def engine_families(metrics: Metrics) -> Iterator[Family]:
+    """What the engine of one process has counted."""
     m = metrics
     yield from _four_points([api for api in m.apis.values() if api.requests])
     yield from _latencies(list(m.apis.values()))
@@ -106,10 +115,6 @@ def all_families(metrics: Metrics) -> Iterator[Family]:
     yield gauge("buffered_bytes", "Bytes of frames that are buffered whole", m.buffered.bytes)
     yield counter("buffering_pauses", "Connections paused by connections.max_buffered", m.buffered.pauses)
     yield from _reloads(m)
-    for families in m.features:
-        yield from families()
-    build = {(__version__, platform.python_version(), compiled.in_use()): 1}
-    yield gauge("build_info", "Version and build of the sidecar; always 1", build, "version", "python", "build")
 
 
 def _reloads(metrics: Metrics) -> Iterator[Family]:
@@ -165,3 +170,8 @@ def _latencies(apis: Iterable[ApiCounts]) -> Iterator[Family]:
     yield counter("buffered_responses", "Responses buffered whole to be rewritten", numbers, "api_key")
     times = {api.name: api.buffered_us / 1e6 for api in buffered}
     yield counter("buffered_response_seconds", "Time that these responses were buffered", times, "api_key")
+    held = [api for api in apis if api.held]
+    numbers = {api.name: api.held for api in held}
+    yield counter("buffered_requests", "Requests buffered whole to be looked into", numbers, "api_key")
+    times = {api.name: api.held_us / 1e6 for api in held}
+    yield counter("buffered_request_seconds", "Time that these requests were buffered", times, "api_key")

@@ -25,12 +25,11 @@ from kafka_sidecar.proxy.runtime.admission import BACKLOG, bind_socket
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
-from kafka_sidecar.proxy.server.admin.page import Page, Pages, json_page
+from kafka_sidecar.proxy.server.admin.page import Page, Pages, Stream, is_open, json_page
 from kafka_sidecar.proxy.server.admin.places import Places
 
 log = logging.getLogger(__name__)
 
-OPEN = ("/livez", "/readyz")  # for probes, which have no token; `/readyz?verbose` is not among them
 MIN_CHARS, MAX_BYTES = 16, 4096
 
 
@@ -49,7 +48,7 @@ class AdminToken:
 
     def allows(self, target: str, authorization: bytes | None) -> bool:
         """Whether a request may have its page. ``target``: path and query."""
-        if target in OPEN:
+        if is_open(target):
             return True
         kind, _, token = (authorization or b"").partition(b" ")
         return kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._current())
@@ -81,6 +80,10 @@ METHODS = (b"GET", b"HEAD", b"PUT")
 FIRST_REQUEST_S = 5.0  # from the start of a connection
 TIME_LIMIT_S = 60.0  # for a further request, and for a response to be read
 UNAUTHORIZED = json_page(401, {"error": "the request needs the token of admin.token_file: Authorization: Bearer TOKEN"})
+# Of every response: a browser takes nothing for a script or a page that is none, and keeps nothing.
+SAFE = (("x-content-type-options", "nosniff"), ("cache-control", "no-store"))
+FOREIGN = json_page(403, {"error": "a web page of another site has sent this request"})
+MAX_MISSED = 10  # snapshots that a slow reader misses one after the other before its stream ends
 END = (h11.NEED_DATA, h11.PAUSED)  # events: no request is complete
 
 
@@ -112,6 +115,8 @@ class AdminProtocol(asyncio.Protocol):
         self._asked_at = 0.0
         self._is_busy = False  # with a request
         self._limit: asyncio.TimerHandle | None = None
+        self._stream: Stream | None = None
+        self._missed = 0  # of the stream, one after the other
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -142,10 +147,15 @@ class AdminProtocol(asyncio.Protocol):
         self.has_ended = True
         self._server.places.leave(self)
         self._transport = None
+        if self._stream is not None:
+            self._stream.end(self)
         if self._limit is not None:
             self._limit.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self._stream is not None:
+            self._abort()  # a further request would never be answered
+            return
         try:
             self._http.receive_data(data)
         except h11.RemoteProtocolError:
@@ -202,6 +212,8 @@ class AdminProtocol(asyncio.Protocol):
         page = self._server.admin.page(target, host.decode("latin-1") if host is not None else None, self._asked_at)
         if isinstance(page, Page):
             self._send(request, page)
+        elif isinstance(page, Stream):
+            self._begin_stream(request, page, is_foreign=headers.get(b"sec-fetch-site") == b"cross-site")
         else:
             spawn(self._send_later(request, page), "page of the admin port")
 
@@ -211,7 +223,8 @@ class AdminProtocol(asyncio.Protocol):
     def _send(self, request: h11.Request, page: Page) -> None:
         if self._transport is None:
             return
-        headers = [("content-type", page.content_type), ("content-length", str(len(page.body)))]
+        length = ("content-length", str(len(page.body)))
+        headers = [("content-type", page.content_type), length, *SAFE, *page.headers]
         self._server.admin.refusals.note(page.status, request.target.decode("ascii"), self.ip)
         if page is UNAUTHORIZED:
             headers.append(("www-authenticate", "Bearer"))
@@ -228,9 +241,34 @@ class AdminProtocol(asyncio.Protocol):
         if not self._transport.get_write_buffer_size():
             self.resume_writing()
 
+    def _begin_stream(self, request: h11.Request, stream: Stream, is_foreign: bool) -> None:
+        if is_foreign or request.method != b"GET":
+            self._send(request, FOREIGN if is_foreign else Page(200, stream.content_type, b""))
+            return
+        assert self._transport is not None
+        if self._limit is not None:
+            self._limit.cancel()  # from now on, whoever does not read is found out by what it misses
+        headers = [("content-type", stream.content_type), *SAFE]
+        self._transport.write(self._http.send(h11.Response(status_code=200, headers=headers)) or b"")
+        self._stream = stream
+        self._transport.resume_reading()  # so that it is known when the reader leaves
+        stream.begin(self)
+
+    def send(self, data: bytes) -> None:
+        """As a `Viewer`."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not self._transport.get_write_buffer_size():
+            self._missed = 0
+            self._transport.write(self._http.send(h11.Data(data=data)) or b"")
+            return
+        self._missed += 1
+        if self._missed >= MAX_MISSED:
+            self._abort()
+
     def _next(self) -> None:
         """The response has left."""
-        if not self._is_busy or self._transport is None or self._transport.is_closing():
+        if self._stream is not None or not self._is_busy or self._transport is None or self._transport.is_closing():
             return
         if self._transport.get_write_buffer_size():
             return  # of a later response than the one that has left

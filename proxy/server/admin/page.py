@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Protocol
@@ -17,11 +17,38 @@ JSON = "application/json"
 RENDER_INTERVAL_S = 1.0  # between two renderings of /metrics, which take milliseconds of the event loop
 
 
+FILES_FOLDER = "/page/"  # of the page for browsers, which is "/"; they have no data
+OPEN = ("/livez", "/readyz")  # for probes, which have no token; `/readyz?verbose` is not among them
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     status: int
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()  # beside those of every page
+
+
+class Viewer(Protocol):
+    """Whoever reads a stream."""
+
+    def send(self, data: bytes) -> None:
+        """Where what was sent before is not taken yet, nothing is sent; after many times the stream ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A response that goes on until its reader leaves."""
+
+    content_type: str
+    begin: Callable[[Viewer], None]
+    end: Callable[[Viewer], None]  # the reader has left
+
+
+def is_open(target: str) -> bool:
+    """Whether a request target needs no token."""
+    path = target.partition("?")[0]
+    return target in OPEN or path == "/" or path.startswith(FILES_FOLDER)
 
 
 class Pages(Protocol):
@@ -29,7 +56,7 @@ class Pages(Protocol):
 
     refusals: Refusals
 
-    def page(self, target: str, host: str | None = None, asked_at: float = ...) -> Page | Awaitable[Page]:
+    def page(self, target: str, host: str | None = None, asked_at: float = ...) -> Page | Stream | Awaitable[Page]:
         """The page of a request target, for a Host header. ``asked_at``: seconds of `time.monotonic`."""
         ...
 

@@ -1,36 +1,42 @@
 """The pages of the admin port, for Kubernetes, Prometheus and operators: one table of paths.
 
-Connections and topics are listed as JSON: with the last requests of one, and with what applies to each.
+Connections are listed as JSON, one with its last requests.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from heapq import nlargest
 from operator import attrgetter
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from kafka_sidecar.codec.topic_names import is_topic_name
-from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe_request, recorded
+from kafka_sidecar.proxy.server.admin.live.live import Live
+from kafka_sidecar.proxy.server.admin.live.sample import Sample, Samples
 from kafka_sidecar.proxy.server.admin.log_levels import LevelError, LogLevels
-from kafka_sidecar.proxy.server.admin.page import FORBIDDEN, JSON, RENDER_INTERVAL_S, Page, is_host_allowed, json_page
+from kafka_sidecar.proxy.server.admin.page import (
+    FORBIDDEN,
+    JSON,
+    RENDER_INTERVAL_S,
+    Page,
+    Stream,
+    is_host_allowed,
+    json_page,
+)
 from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
 from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.admin.rejections import explain_rejection, list_rejections, why_unknown
+from kafka_sidecar.proxy.server.admin.topics import describe_topic, list_topics
 from kafka_sidecar.proxy.server.server import Server
-from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 Query = Mapping[str, str]
 MAX_CONNECTIONS_LISTED = 200  # each takes some 10 us of the event loop
 PRODUCER_FILTERS = ("topic", "client_id", "principal")
 FILTERS = ("client", "client_id", "listener")  # the client's address with or without its port
-MAX_TOPICS_LISTED = 500  # topics; each takes some 20 us of the event loop
 
 
 class Admin:
@@ -41,6 +47,8 @@ class Admin:
         self.refusals = Refusals()
         server.metrics.features.append(self.refusals.families)
         self._levels = LogLevels()
+        self._samples = Samples(server)
+        self._live = Live(self._take, server.config.admin.page)
         self._rendered = Page(503, JSON, b"")
         self._rendered_at = float("-inf")
         # By path; a method other than GET comes before it.
@@ -64,12 +72,19 @@ class Admin:
 
     @property
     def paths(self) -> list[str]:
-        return sorted([*self._pages, *(f"{folder}..." for folder in self._items)])
+        return sorted([*self._pages, *self._live.paths, *(f"{folder}..." for folder in self._items)])
 
-    def page(self, target: str, host: str | None = None, asked_at: float = float("inf")) -> Page:
+    def page(
+        self, target: str, host: str | None = None, asked_at: float = float("inf")
+    ) -> Page | Stream | Awaitable[Page]:
         """The page of a request target. ``asked_at``: seconds of `time.monotonic`."""
         if host is not None and not is_host_allowed(host, self._server.config):
             return FORBIDDEN
+        found = self._live.page(target)
+        return found if found is not None else self.own_page(target, asked_at)
+
+    def own_page(self, target: str, asked_at: float = float("inf")) -> Page:
+        """One of a process: with several workers, another process joins them, and samples too."""
         path, _, query = target.partition("?")
         make = self._pages.get(path) or self._item(path)
         if make is None and " " in path:
@@ -79,6 +94,13 @@ class Admin:
         if make == self._metrics and self._rendered_at >= asked_at:
             return self._rendered
         return make(dict(parse_qsl(query, keep_blank_values=True)))
+
+    def sample(self, wanted: frozenset[str]) -> Page:
+        """This moment of the process, for the one that joins those of several."""
+        return Page(200, JSON, json.dumps(self._samples.take(wanted)).encode())
+
+    async def _take(self, wanted: frozenset[str]) -> Mapping[int, Sample]:
+        return {0: self._samples.take(wanted)}
 
     def _item(self, path: str) -> Callable[[Query], Page] | None:
         folder, slash, name = path.rpartition("/")
@@ -150,78 +172,9 @@ def _matches(connection: Connection, wanted: Mapping[str, str]) -> bool:
     return all(value in have[name] for name, value in wanted.items())
 
 
-def list_topics(server: Server) -> dict[str, Any]:
-    """The topics that clients have named, and those that the file names, in short."""
-    configured = {topic.name for topic in server.features.applied.topics if is_topic_name(topic.name)}
-    names = sorted({*server.topics.names, *configured})
-    return {
-        "configuration": configuration_hash(server),
-        "known": len(names),
-        "topics": [_in_short(describe_topic(server, name)) for name in names[:MAX_TOPICS_LISTED]],
-    }
-
-
-def describe_topic(server: Server, name: str) -> dict[str, Any]:
-    """All that applies to one topic, known or not."""
-    topic_id = server.topics.id_of(name)
-    return {
-        "topic": name,
-        "topic_id": urlsafe_b64encode(topic_id).rstrip(b"=").decode() if topic_id != NO_ID else None,
-        "validation": _validation(server, name, topic_id),
-        "interceptors": _interceptors(server, name),
-        "producers": _producers(server, name),
-    }
-
-
-def configuration_hash(server: Server) -> str:
-    """A hash of the sections that a reload applies: equal in sidecars that do the same."""
-    from kafka_sidecar.proxy.features.validation.rules import hash_of
-
-    sections = server.features.applied.model_dump(mode="json", include=set(RELOADED), fallback=str)
-    return hash_of(hide_secrets(sections))
-
-
-def _validation(server: Server, name: str, topic_id: bytes) -> dict[str, Any]:
-    validator = server.features.validator
-    if validator is None:
-        return {"policies": [], "why": "no policies are configured"}
-    from kafka_sidecar.proxy.features.validation.rules import describe_applied
-
-    try:
-        applied = validator.rules.of(name, topic_id)
-    except ValueError as error:  # a string that no policy understands
-        return {"policies": [], "why": f"its record.validation.policy is invalid on this sidecar: {error}"}
-    return describe_applied(applied) if applied else {"policies": [], "why": validator.rules.why_none(name)}
-
-
-def _interceptors(server: Server, name: str) -> list[dict[str, Any]]:
-    interception = server.features.interception
-    if interception is None:
-        return []
-    from kafka_sidecar.proxy.features.interception.from_config import describe_interceptors
-
-    return describe_interceptors(interception.catalog, name)
-
-
-def _producers(server: Server, name: str) -> list[dict[str, Any]]:
-    """What is required of the topic's producers, in the order in which their principals are looked for."""
-    habits = server.features.producer_habits
-    if habits is None:
-        return []
-    from kafka_sidecar.proxy.features.producer_habits.from_config import describe
-
-    return [describe(entry) for entry in habits.entries.of_topic(name)]
-
-
 def list_producers(server: Server, query: Query) -> dict[str, Any]:
     """The clients that have sent last to the topics of `producers:`, and how; of a topic or client id of the query."""
     habits = server.features.producer_habits
     if habits is None:
         return {"known": 0, "forgotten": 0, "producers": []}
     return habits.list_producers({name: query[name] for name in PRODUCER_FILTERS if name in query})
-
-
-def _in_short(topic: dict[str, Any]) -> dict[str, Any]:
-    shown = ("record.validation.policy", "mode", "source", "hash", "why")
-    validation = {name: topic["validation"][name] for name in shown if name in topic["validation"]}
-    return {**topic, "validation": validation, "interceptors": [one["name"] for one in topic["interceptors"]]}

@@ -109,22 +109,9 @@ def _dead_letters(server: Server) -> Mapping[str, Any] | str:
     return DISABLED if letters is None else letters.state()
 
 
-def _audit(server: Server) -> dict[str, Any] | str:
+def _audit(server: Server) -> Mapping[str, Any] | str:
     audit = server.features.audit
-    if audit is None:
-        return DISABLED
-    outbox, sender = audit.outbox, audit.sender
-    state: dict[str, Any] = {"auditor": type(audit.auditor).__name__, "intervals": outbox.intervals}
-    if sender is None:
-        return state
-    return {
-        **state,
-        "buffered_events": outbox.events + sender.in_flight,
-        "buffered_bytes": outbox.bytes,
-        "discarded_events": outbox.discarded + sender.too_large,
-        "sent_events": sender.sent,
-        "failure": sender.failure,
-    }
+    return DISABLED if audit is None else audit.state()
 
 
 def _policies(server: Server) -> dict[str, Any] | str:

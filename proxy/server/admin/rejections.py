@@ -48,6 +48,15 @@ def list_rejections(server: Server) -> dict[str, Any]:
     return {"rejections": list(islice(found, MAX_LISTED))}
 
 
+def latest(server: Server) -> list[dict[str, Any]]:
+    """The same, with whose they are."""
+    recent = _recent(server)
+    batches = recent.newest(MAX_LISTED) if recent is not None else ()
+    denied = (map(partial(_row_of_denial, of), of.newest(MAX_LISTED)) for of in server.features.denials)
+    found = merge(map(_row, batches), *denied, key=itemgetter("timestamp"), reverse=True)
+    return list(islice(found, MAX_LISTED))
+
+
 def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | None:
     """All that is known of one rejected batch or denial; None if it is not known."""
     for denials in server.features.denials:
@@ -136,6 +145,27 @@ def _summary_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
             "times": denial.times,
             "since": timestamp(denial.since),
         },
+    }
+
+
+def _row(batch: RejectedBatch) -> dict[str, Any]:
+    sender = batch.origin.sender
+    return {
+        **_summary(batch),
+        "outcome": OUTCOMES.get(batch.mode, "allowed"),
+        "client": sender.client,
+        "client_software": sender.client_software,
+        "principal": sender.principal,
+    }
+
+
+def _row_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
+    return {
+        **_summary_of_denial(of, denial),
+        "outcome": "denied" if denial.mode == "enforce" else "allowed",
+        "client": denial.client,
+        "client_software": denial.client_software,
+        "principal": denial.principal,
     }
 
 

@@ -115,6 +115,13 @@ class PageRequest:
     target: str
 
 
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """What this worker does now, with these parts. Answered as a page, in the same order."""
+
+    wanted: frozenset[str]
+
+
 # From a worker
 
 
@@ -159,5 +166,5 @@ class PageResponse:
     page: Page
 
 
-ToWorker = Start | Serve | HangUp | Drain | PageRequest
+ToWorker = Start | Serve | HangUp | Drain | PageRequest | SampleRequest
 FromWorker = Prepared | Serving | Invalid | Alive | Applied | BrokersChanged | PageResponse

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -17,11 +17,21 @@ from urllib.parse import parse_qsl, urlencode
 
 from kafka_sidecar.plugins.units import seconds
 from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.server.admin.live.live import Live
+from kafka_sidecar.proxy.server.admin.live.sample import Sample, own_sample
 from kafka_sidecar.proxy.server.admin.log_levels import DEFAULT, DEFAULT_FOR, ROOT
-from kafka_sidecar.proxy.server.admin.page import FORBIDDEN, JSON, RENDER_INTERVAL_S, Page, is_host_allowed, json_page
+from kafka_sidecar.proxy.server.admin.page import (
+    FORBIDDEN,
+    JSON,
+    RENDER_INTERVAL_S,
+    Page,
+    Stream,
+    is_host_allowed,
+    json_page,
+)
 from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, Worker
-from kafka_sidecar.proxy.server.workers.totals import Totals
+from kafka_sidecar.proxy.server.workers.totals import NOT_SUMS, Totals
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
@@ -92,6 +102,7 @@ class WorkerPages:
         self._rendered_at = float("-inf")
         self._all_were_ready = False
         self._levels = ChangedLevels()
+        self._live = Live(self._take, supervisor.config.admin.page, NOT_SUMS)
         supervisor.on_end = self._totals.ended
         supervisor.on_serving = self._repeat_levels
         self._pages: dict[str, Callable[[str], Awaitable[Page]]] = {
@@ -100,10 +111,14 @@ class WorkerPages:
             LOG_LEVEL: self._set_log_level,
         }
 
-    def page(self, target: str, host: str | None = None, asked_at: float = float("inf")) -> Page | Awaitable[Page]:
+    def page(
+        self, target: str, host: str | None = None, asked_at: float = float("inf")
+    ) -> Page | Stream | Awaitable[Page]:
         """The page of a request target. ``asked_at``: seconds of `time.monotonic`."""
         if host is not None and not is_host_allowed(host, self._supervisor.config):
             return FORBIDDEN
+        if (found := self._live.page(target)) is not None:
+            return found
         path = target.partition("?")[0]
         if path == "/livez":
             return json_page(200, {"live": True})
@@ -153,6 +168,12 @@ class WorkerPages:
         self._rendered = Page(200, CONTENT_TYPE, self._totals.render().encode())
         self._rendered_at = time.monotonic()
         return self._rendered
+
+    async def _take(self, wanted: frozenset[str]) -> Mapping[int, Sample]:
+        workers = [one for one in self._supervisor.workers if one.is_serving]
+        pages = await asyncio.gather(*(self._supervisor.sample(worker, wanted) for worker in workers))
+        samples = {one.number: _value(page) for one, page in zip(workers, pages, strict=True) if page is not None}
+        return {**samples, OWN: own_sample(self._families())} if samples else {}
 
     def _families(self) -> Iterator[Family]:
         yield from self._supervisor.families()

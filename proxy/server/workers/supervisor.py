@@ -32,6 +32,7 @@ from kafka_sidecar.proxy.server.workers.channel import (
     PageRequest,
     PageResponse,
     Prepared,
+    SampleRequest,
     Serve,
     Serving,
     Start,
@@ -226,11 +227,18 @@ class Supervisor:
 
     async def page(self, worker: Worker, target: str) -> Page | None:
         """A page of one worker; None if it does not serve, or does not respond in time."""
+        return await self._ask(worker, PageRequest(target))
+
+    async def sample(self, worker: Worker, wanted: frozenset[str]) -> Page | None:
+        """What it does now, with these parts."""
+        return await self._ask(worker, SampleRequest(wanted))
+
+    async def _ask(self, worker: Worker, request: PageRequest | SampleRequest) -> Page | None:
         if not worker.is_serving:
             return None
         response: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
         worker.pages.append(response)
-        worker.send(PageRequest(target))
+        worker.send(request)
         done, _ = await asyncio.wait([response], timeout=PAGE_LIMIT_S)
         return response.result() if done and not response.cancelled() else None
 

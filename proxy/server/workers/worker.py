@@ -30,6 +30,7 @@ from kafka_sidecar.proxy.server.workers.channel import (
     PageRequest,
     PageResponse,
     Prepared,
+    SampleRequest,
     Serve,
     Serving,
     Start,
@@ -113,7 +114,9 @@ async def _obey(inbox: asyncio.Queue[ToWorker | None], process: Process, channel
     while True:
         match await inbox.get():
             case PageRequest(target):
-                channel.send(PageResponse(admin.page(target)))
+                channel.send(PageResponse(admin.own_page(target)))
+            case SampleRequest(wanted):
+                channel.send(PageResponse(admin.sample(wanted)))
             case HangUp():
                 process.hang_up()
             case Drain(hurry=True):

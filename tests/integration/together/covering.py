@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from integration.together.features import EXCLUSIVE, FEATURES
+from integration.together.features import EXCLUSIVE, FEATURES, exclude_each_other
 
 Run = frozenset[str]
 Level = tuple[int, str]  # a parameter, and its value: the name of a feature, or empty
@@ -15,14 +15,14 @@ CANDIDATES = 40  # of each run the best of so many
 
 def parameters() -> list[tuple[str, ...]]:
     """The values of each: off or a feature; those that exclude each other are one parameter's."""
-    shared = ("", *(name for name in FEATURES if name in EXCLUSIVE))
-    return [shared, *(("", name) for name in FEATURES if name not in EXCLUSIVE)]
+    shared = [("", *(name for name in FEATURES if name in group)) for group in EXCLUSIVE]
+    return [*shared, *(("", name) for name in FEATURES if not any(name in group for group in EXCLUSIVE))]
 
 
 def pairs() -> list[Run]:
     """All pairs of features that can be on together."""
     both = itertools.combinations(FEATURES, 2)
-    return [frozenset(pair) for pair in both if not {*pair} <= EXCLUSIVE]
+    return [frozenset(pair) for pair in both if not exclude_each_other(*pair)]
 
 
 def covering(strength: int, seed: int) -> list[Run]:

@@ -144,16 +144,27 @@ def _broker_login(place: Place) -> Section:
 
 
 def _policies(place: Place) -> Section:
-    """The policies of the topic, `json` and `schema` in one string: the first entry of a topic is the only one."""
+    """All that validates the topic in one entry: the first one of a topic is the only one."""
     names = [name for name in ("json", "schema") if name in place.features]
-    letters = {"dead_letters": place.letters} if "dead_letters" in place.features else {}
-    section: Section = {"topics": [{"name": place.topic, "policy": ", ".join(names), **letters}]}
+    action = next((name.partition("_")[2] for name in ("consume_hide", "consume_mark") if name in place.features), None)
+    entry: Section = {"name": place.topic}
+    section: Section = {"topics": [entry]}
+    if names:
+        entry["policy"] = ", ".join(names)
+    if "dead_letters" in place.features:
+        entry["dead_letters"] = place.letters
+    if action is not None:
+        entry["consume"] = {"action": action, "policy": "undamaged"}
+        section["policies"] = {"undamaged": {"type": "headers", "values": {"do": "hide|edit|"}}}
+    if len(entry) == 1:
+        return {}
     if "schema" not in names:
         return section
     policy = {"registry": "main", "forms": ["confluent_header"]}
     if "topic_configs" in place.features:
         section["topic_configs"] = {"schema_policy": "schema"}
-    return {**section, "policies": {"schema": policy}, "schema_registries": {"main": {"urls": [place.registry]}}}
+    policies = {**section.get("policies", {}), "schema": policy}
+    return {**section, "policies": policies, "schema_registries": {"main": {"urls": [place.registry]}}}
 
 
 def _rate_limits(place: Place) -> Section:
@@ -166,11 +177,8 @@ def _rate_limits(place: Place) -> Section:
 
 
 def _dead_letters(place: Place) -> Section:
-    """Also where the policy is set on the topic."""
-    section: Section = {"dead_letters": {"create": {"partitions": 1}, "spool_folder": str(place.folder / "letters")}}
-    if {"json", "schema"} & place.features:
-        return section  # in the entry that has the policy
-    return {**section, "topics": [{"name": place.topic, "dead_letters": place.letters}]}
+    """Of all topics; the topic's own is in the entry that has its policies."""
+    return {"dead_letters": {"create": {"partitions": 1}, "spool_folder": str(place.folder / "letters")}}
 
 
 def _guards(place: Place) -> Section:
@@ -181,11 +189,11 @@ def _guards(place: Place) -> Section:
 FEATURES: Mapping[str, Feature] = {
     one.name: one
     for one in (
-        Feature("json", "policy `json` in the configuration; some batches have invalid records",
-                lambda place: {} if "schema" in place.features else _policies(place)),
-        Feature("schema", "policy `schema`: values are of a JSON Schema whose GUID is in a header; some are not",
-                _policies),
+        Feature("json", "policy `json` in the configuration; some batches have invalid records"),
+        Feature("schema", "policy `schema`: values are of a JSON Schema whose GUID is in a header; some are not"),
         Feature("dead_letters", "a dead letter topic; what a policy rejects is in it", _dead_letters),
+        Feature("consume_hide", "a policy of consumers rejects some stored records: `consume` hides them"),
+        Feature("consume_mark", "the same: `consume` marks them"),
         Feature("looks", "the interceptor `latency` and one of the test's own, which change nothing", _looks),
         Feature("changes", "an interceptor that adds headers and changes values", _interceptor("Changes")),
         Feature("hides", "an interceptor that drops records", _interceptor("Hides")),
@@ -210,13 +218,20 @@ FEATURES: Mapping[str, Feature] = {
                 lambda _: {"connections": {"max_buffered": "1MiB"}}),
     )
 }  # fmt: skip
-EXCLUSIVE = frozenset({"slices", "objects", "li"})  # values of one parameter
+# Values of one parameter each.
+EXCLUSIVE = (frozenset({"slices", "objects", "li"}), frozenset({"consume_hide", "consume_mark"}))
+
+
+def exclude_each_other(name: str, other: str) -> bool:
+    """Whether two features can never be on together."""
+    return name != other and any({name, other} <= group for group in EXCLUSIVE)
 
 
 def sections(place: Place) -> Section:
     """The sidecar's configuration with all features of a run."""
     common: Section = {"nodes": {"ports": NODE_PORTS}, "interception": {"message_max_bytes": LIMIT}}
-    return merged([common, *(one.section(place) for one in FEATURES.values() if one.name in place.features)])
+    own = (one.section(place) for one in FEATURES.values() if one.name in place.features)
+    return merged([common, _policies(place), *own])
 
 
 def merged(parts: Iterable[Section]) -> Section:

@@ -21,6 +21,7 @@ LARGE = ("slices", "objects", "li")
 MAX_BATCH_BYTES, MAX_RECORDS = 100_000, 3
 INVALID, OTHERS_INVALID, TOO_LARGE = "INVALID_RECORD", "OTHERS_INVALID", "MESSAGE_TOO_LARGE"
 NOT_AS_REQUIRED = "POLICY_VIOLATION"
+MARKED = ("kafka_sidecar.invalid", b"undamaged/header_value")
 SENT, TRIED, CONSUMED = ("sent", b"sidecar"), ("tried", b"1"), ("consumed", b"sidecar")
 # The schema of all values, by its GUID: an object with a number.
 SCHEMA_ID = ("__value_schema_id", b"\1" + bytes(range(16)))
@@ -106,6 +107,15 @@ class Model:
             added += (TRIED,)
         return Record(record.key, record.value, (*record.headers, *added))
 
+    def checked(self, record: Record) -> Record | None:
+        """As the policy of consumers leaves it, which sees what is stored; None: hidden."""
+        if record.does != "fail":
+            return record
+        if "consume_hide" in self.features:
+            return None
+        marks = (MARKED,) if "consume_mark" in self.features else ()
+        return Record(record.key, record.value, (*record.headers, *marks))
+
     def consumed(self, record: Record) -> Record | None:
         """As interceptors of consumers leave it; None: hidden."""
         if "hides" in self.features and record.does == "hide":
@@ -122,7 +132,8 @@ class Model:
         for partition, offset, record, batch in stored(sent):
             if isolation == "read_committed" and batch.end == "abort":
                 continue
-            if (left := self.consumed(self.produced(record))) is not None:
+            checked = self.checked(self.produced(record))
+            if checked is not None and (left := self.consumed(checked)) is not None:
                 found.append(Seen.of(partition, offset, left.key, left.value, left.headers))
         return sorted(found, key=lambda one: (one.partition, one.offset))
 
@@ -130,6 +141,8 @@ class Model:
         """What an interceptor that is the first one is shown of readers, by client id, and that each of it once."""
         found: Counter[Look] = Counter()
         for _, _, record, batch in stored(sent):
+            if self.checked(record) is None:
+                continue
             size = -1 if record.value is None else len(record.value)
             name = next(((content or b"").decode() for key, content in record.headers if key == "id"), None)
             for client, isolation in readers.items():

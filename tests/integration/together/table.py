@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.versions import NEWEST, ROOT
 from integration.together.covering import Run, pairs, singles
-from integration.together.features import EXCLUSIVE, FEATURES
+from integration.together.features import FEATURES, exclude_each_other
 
 PAGE = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- features together: begin -->", "<!-- features together: end -->"
@@ -28,7 +28,7 @@ def lines(passed: Mapping[Run, bool]) -> Iterator[str]:
 
 
 def _cell(name: str, other: str, passed: Mapping[Run, bool]) -> str:
-    if name != other and {name, other} <= EXCLUSIVE:
+    if exclude_each_other(name, other):
         return NONE
     return PASSES if passed[frozenset({name, other})] else FAILS
 

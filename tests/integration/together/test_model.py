@@ -93,3 +93,12 @@ def test_the_scenario_has_what_it_says(run: Run) -> None:
     for _, step in steps:
         if isinstance(step, Transaction) and step.end == "commit":
             assert not any(error for one in step.batches for error in its.errors(Sent(one, (), "p", "java")))
+
+
+def test_a_policy_of_consumers_sees_what_is_stored_before_interceptors_of_consumers_do() -> None:
+    fails = Record(b"k", b"{}", (("do", b"fail"),))
+    batches = [sent(fails, EDIT)]
+    assert [one.offset for one in model("consume_hide", "changes").delivered(batches, "read_uncommitted")] == [1]
+    assert sum(model("consume_hide").looked_at(batches, {"reader": "read_committed"}).values()) == 1
+    marked, _ = model("consume_mark", "changes").delivered(batches, "read_uncommitted")
+    assert [name for name, _ in marked.headers] == ["do", "sent", "kafka_sidecar.invalid", "consumed"]

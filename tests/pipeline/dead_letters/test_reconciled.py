@@ -52,8 +52,7 @@ def produce(sidecar: str) -> list[str]:
         found.append("stored" if error is None else error.name())
 
     producer = Producer({
-        "bootstrap.servers": sidecar, "client.id": "shop", "batch.num.messages": 1, "enable.idempotence": True,
-        "logger": SILENT,
+        "bootstrap.servers": sidecar, "client.id": "shop", "batch.num.messages": 1, "logger": SILENT,
     })  # fmt: skip
     for number in range(SENT):
         producer.produce("orders", b"{" if number % EACH == 0 else b"%d" % number, on_delivery=delivered)

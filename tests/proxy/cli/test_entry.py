@@ -88,4 +88,5 @@ def test_the_shell_completes_jobs_and_levels(words: list[str], offered: list[str
 
 def test_the_jobs_are_those_of_the_pipeline() -> None:
     names = [one.name or (one.callback.__name__ if one.callback else "") for one in pipeline.registered_commands]
+    names += [one.name or "" for one in pipeline.registered_groups]
     assert sorted(names) == sorted(JOBS)

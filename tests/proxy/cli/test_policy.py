@@ -212,3 +212,18 @@ def test_the_example_with_schemas_says_path_and_rule(topic: str, record: str, ve
     result = run("test", "-", "--config", config, "--topic", topic, records=record)
     assert verdict in result.stdout
     assert '; settings {"file": "schemas/' in run("explain", topic, "--config", config).stdout
+
+
+def test_what_consumers_get_is_explained_too(tmp_path: Path) -> None:
+    path = tmp_path / "sidecar.yaml"
+    path.write_text("""
+bootstrap_servers: a:1
+topics:
+  - {name: hidden, policy: json, consume: hide}
+  - {name: marked, consume: {action: mark, policy: key, header: bad}}
+  - {name: plain, policy: json}
+""")
+    shown = {topic: run("explain", topic, "--config", str(path)).stdout for topic in ("hidden", "marked", "plain")}
+    assert "  stored records that json rejects are hidden from consumers" in shown["hidden"]
+    assert "  stored records that key rejects get the header bad" in shown["marked"]
+    assert "stored records" not in shown["plain"]

@@ -31,7 +31,7 @@ def test_an_audited_sidecar_watches_requests_and_learns_principals() -> None:
     assert features.audit is not None
     assert features.tap(ApiKey.PRODUCE, 9) is not None
     assert features.exchange(ApiKey.SASL_AUTHENTICATE, 2) is not None
-    names = {family.name for family in features._families()}
+    names = {family.name for family in features.families()}
     assert "audit_intervals" in names
 
 

@@ -33,7 +33,7 @@ def test_offsets_of_topics_with_large_messages_are_stored_by_what_consumers_have
     exchange = begun(features, key, 4, frame)
     assert exchange is not None
     assert offsets_in(key, 4, exchange.request(frame)) == COMMITS | {"orders": {0: (3, "5,mine")}}
-    families = {family.name: family for family in features._families()}
+    families = {family.name: family for family in features.families()}
     assert families["large_messages_offsets"].samples == {("wrapped",): 1}
 
 

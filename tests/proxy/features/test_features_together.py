@@ -18,11 +18,12 @@ from support.fetches import fetch_request, values_by_partition
 from support.interception import fetch_response, headers_in
 from support.large_logs import Log
 from support.large_messages import LogBroker, answered
+from support.letters import kept_in
 from support.produce_requests import produce_request, results, topic_id
 from support.share_fetches import partition, partitions_in, share_request, share_response
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.records import NewRecord, batches, build_batch
+from kafka_sidecar.codec.records import Header, NewRecord, batches, build_batch
 from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.config.loading import ROOM_IN_FRAME
 from kafka_sidecar.proxy.exchanges.commits import Commits
@@ -58,6 +59,20 @@ def met(exchange: Driven, step: Step, serve: Any = None) -> Step:
             case _:
                 raise AssertionError(step)
     return step
+
+
+def test_a_dead_letter_is_what_the_client_has_sent_whatever_interceptors_add() -> None:
+    topics = [{"name": "orders", "policy": "json", "dead_letters": "orders.dlq"}]
+    features, own = started(ADDS, topics=topics), Header("own", b"1")
+    sent = build_batch([NewRecord(b"{", b"key", (own,))])
+    request = produce_request(9, {"orders": {0: sent}})
+    exchange = begun(features, ApiKey.PRODUCE, 9, request)
+    assert exchange is not None
+    met(exchange, exchange.request(request))
+    letters = features.dead_letters
+    assert letters is not None
+    [letter] = kept_in(letters.store.buffer.take(1))
+    assert (letter.key, letter.value, letter.headers) == (b"key", b"{", [own])
 
 
 @pytest.mark.parametrize("interceptor", LOOKING, ids=lambda one: str(one["type"]))

@@ -17,7 +17,7 @@ from support.rate_limits import throttle_ms
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.response_status import status_fields
-from kafka_sidecar.proxy.relay.mute import throttle_place, told_frame
+from kafka_sidecar.proxy.relay.mute import marked_frame, throttle_place
 from kafka_sidecar.proxy.relay.routes import versions
 
 WITH_PLACE = [
@@ -44,11 +44,11 @@ def readable(pair: tuple[int, int]) -> bool:
 
 
 @pytest.mark.parametrize(("key", "version"), [pair for pair in KNOWN_BY_KIO if readable(pair)])
-def test_the_longer_throttle_time_is_told_in_each_version(key: int, version: int) -> None:
-    for broker_ms, told in ((0, 1500), (1400, 1500), (9000, 9000)):
+def test_the_longer_throttle_time_is_said_in_each_version(key: int, version: int) -> None:
+    for broker_ms, said in ((0, 1500), (1400, 1500), (9000, 9000)):
         frame = response_of(key, version, broker_ms)
-        new = whole(told_frame(key, version, frame, 1.5))
-        assert throttle_ms(key, version, new) == told
+        new = whole(marked_frame(key, version, frame, 1.5))
+        assert throttle_ms(key, version, new) == said
         assert len(new) == len(frame)
 
 
@@ -61,29 +61,29 @@ def test_nearly_all_apis_can_say_it() -> None:
 def test_versions_without_a_throttle_time_stay_as_they_are() -> None:
     assert throttle_place(ApiKey.PRODUCE, 0) is None
     assert status_fields(ApiKey.HEARTBEAT, 0) == "E"
-    assert told_frame(ApiKey.HEARTBEAT, 0, b"\0\0\0\6\0\0\0\7\0\0", 5.0) == b"\0\0\0\6\0\0\0\7\0\0"
+    assert marked_frame(ApiKey.HEARTBEAT, 0, b"\0\0\0\6\0\0\0\7\0\0", 5.0) == b"\0\0\0\6\0\0\0\7\0\0"
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0\0\0\4\0\0\0\7", b"\0\0\0\5\0\0\0\7\0", b"\0\0\0\x09\0\0\0\7\1\0\0\0\0"])
 @pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.FETCH])
 def test_a_response_that_is_not_complete_stays_as_it_is(key: int, frame: bytes) -> None:
-    assert told_frame(key, 12, frame, 5.0) == frame
+    assert marked_frame(key, 12, frame, 5.0) == frame
 
 
 def test_a_produce_response_that_names_a_new_leader_stays_as_it_is() -> None:
     """Its throttle time is somewhere before the brokers; the client is muted all the same."""
     endpoints = [{"node_id": 1, "host": "a", "port": 9}]
     frame = oracle.response_frame(oracle.response(ApiKey.PRODUCE, 12, node_endpoints=endpoints), 7)
-    assert told_frame(ApiKey.PRODUCE, 12, frame, 5.0) == frame
+    assert marked_frame(ApiKey.PRODUCE, 12, frame, 5.0) == frame
 
 
-def test_a_long_response_is_told_without_being_copied() -> None:
+def test_a_long_response_says_it_without_being_copied() -> None:
     records = fetch_response(12, {"orders": {0: {"records": bytes(3 << 20)}}})
-    told = told_frame(ApiKey.FETCH, 12, records, 5.0)
-    assert isinstance(told, Pieces)
-    assert len(told.parts[0]) < 100
-    assert throttle_ms(ApiKey.FETCH, 12, whole(told)) == 5000
-    again = told_frame(ApiKey.FETCH, 12, told, 6.0)
+    said = marked_frame(ApiKey.FETCH, 12, records, 5.0)
+    assert isinstance(said, Pieces)
+    assert len(said.parts[0]) < 100
+    assert throttle_ms(ApiKey.FETCH, 12, whole(said)) == 5000
+    again = marked_frame(ApiKey.FETCH, 12, said, 6.0)
     assert throttle_ms(ApiKey.FETCH, 12, whole(again)) == 6000
 
 
@@ -112,7 +112,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @given(cuts=st.lists(st.integers(0, 1000), max_size=4))
-def test_responses_are_told_in_whatever_pieces_they_come(case: str, cuts: list[int]) -> None:
+def test_responses_say_it_in_whatever_pieces_they_come(case: str, cuts: list[int]) -> None:
     asked, frame, key, version = CASES[case]
     talk = muted(asked)
     talk.broker(*pieces(frame, cuts))
@@ -130,7 +130,7 @@ def test_the_time_is_that_which_is_left() -> None:
     assert throttle_ms(key, version, talk.to_client) == 500
 
 
-def test_once_the_client_is_read_again_nothing_is_told() -> None:
+def test_once_the_client_is_read_again_nothing_is_said() -> None:
     asked, frame, *_ = CASES["produce"]
     talk = muted(asked)
     talk.now = 2.5

@@ -73,9 +73,9 @@ async def test_what_the_client_sends_meanwhile_is_read_once_the_time_is_over() -
 async def test_the_response_comes_at_once_and_says_for_how_long() -> None:
     async with limited(0.2) as (_, server, client):
         began = time.monotonic()
-        told = throttle_ms(ApiKey.PRODUCE, V, await client.ask(sent(1)))
+        said = throttle_ms(ApiKey.PRODUCE, V, await client.ask(sent(1)))
         assert time.monotonic() - began < 4
-        assert 4000 < told <= 5100
+        assert 4000 < said <= 5100
         assert only(server).client_is_paused
 
 

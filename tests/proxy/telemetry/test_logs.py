@@ -30,6 +30,7 @@ def line(message: str = "connection ended", **extra: Any) -> dict[str, Any]:
 FUNCTIONS_WITH_KEYS = (
     "keys_of(",
     "connection_keys(",
+    "closed_keys(",
     "end_keys(",
     "rejection_keys(",
 )  # their results are part of ``extra``

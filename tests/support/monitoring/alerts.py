@@ -51,6 +51,15 @@ ALERTS = (
     Alert("RejectsRecords", "warning",
         f'sum by (topic, policy, reason) (rate({PREFIX}rejected_records_total{{mode="enforce"}}[5m])) > 0',
         "Records for {{ $labels.topic }} are rejected by {{ $labels.policy }}: {{ $labels.reason }}", "10m"),
+    Alert("HidesRecords", "warning",
+        f'sum by (topic, policy, reason) (rate({PREFIX}rejected_fetched_records_total{{action="hide"}}[5m])'
+        f' > (rate({PREFIX}rejected_fetched_records_total{{action="hide"}}[5m] offset 1h)'
+        f' or 0 * rate({PREFIX}rejected_fetched_records_total{{action="hide"}}[5m]))) > 0',
+        "Records of {{ $labels.topic }} are hidden from consumers by {{ $labels.policy }}: {{ $labels.reason }}",
+        "10m"),
+    Alert("WithholdsRecords", "critical",
+        rising("validated_fetched_batches_total", "result", 'result=~"withheld|timed_out"'),
+        f"Consumers of {WHO} stand still: a policy cannot decide ({{{{ $labels.result }}}})", "5m"),
     Alert("LosesDeadLetters", "warning",
         grown("dead_letters_dropped_total", "10m", "reason", only='reason!="replayed"'),
         f"Rejected records of {WHO} are no dead letters: {{{{ $labels.reason }}}}"),

@@ -183,3 +183,15 @@ def test_a_note_that_cannot_be_read_sends_all_again(folder: Path) -> None:
     kill(spool)
     (folder / "sent").write_bytes(b"short")
     assert names(opened(folder).read(BIG)) == ["a", "b"]
+
+
+def test_no_letter_goes_elsewhere_because_of_damage(folder: Path) -> None:
+    spool = opened(folder)
+    spool.write([parcel("a")])
+    kill(spool)
+    [file] = folder.glob("*.letters")
+    data = bytearray(file.read_bytes())
+    data[module.HEAD.size] ^= 1  # the first letter of the topic's name
+    file.write_bytes(data)
+    again = opened(folder)
+    assert (again.read(BIG), again.damaged) == ([], 1)

@@ -25,7 +25,6 @@ from kafka_sidecar.codec.records import Batch, Records, batches
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets
 from kafka_sidecar.proxy.exchanges import fetched_records
-from kafka_sidecar.proxy.exchanges.fetched_stages import MAX_INLINE_COMPRESSED_BYTES
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.relay.exchange import TopicIds
 
@@ -34,7 +33,7 @@ UNKNOWN_SERVER_ERROR = -1
 
 @pytest.mark.parametrize(
     ("size", "in_thread"),
-    [(MAX_INLINE_COMPRESSED_BYTES - 200, False), (MAX_INLINE_COMPRESSED_BYTES, True), (4 << 20, True)],
+    [(MAX_INLINE_CONSUMED_BYTES - 200, False), (MAX_INLINE_CONSUMED_BYTES, True), (4 << 20, True)],
 )
 async def test_a_large_partition_is_intercepted_in_a_thread(size: int, in_thread: bool) -> None:
     intercepting = Intercepting("Reads", limit=100 << 20)
@@ -147,7 +146,7 @@ def test_records_that_are_not_intercepted_in_time_are_shown_only_if_nothing_hide
     intercepting = Intercepting("Hides" if hides else "Reads", limit=100 << 20)
     exchange = begin_fetch(intercepting)
     exchange.request(fetch_request(12, {"orders": {0: 0}}))
-    large = batch("edit " + "x" * MAX_INLINE_COMPRESSED_BYTES)
+    large = batch("edit " + "x" * MAX_INLINE_CONSUMED_BYTES)
     frame = fetch_response(12, {"orders": {0: large, 1: batch("keep", base_offset=9)}})
     step = exchange.response(frame)
     assert isinstance(step, Work)
@@ -161,7 +160,7 @@ def test_records_that_are_not_intercepted_in_time_are_shown_only_if_nothing_hide
     assert intercepting.stats.batches["Fetch", "timed_out"] == 1
 
 
-@pytest.mark.parametrize("size", [10, MAX_INLINE_COMPRESSED_BYTES])
+@pytest.mark.parametrize("size", [10, MAX_INLINE_CONSUMED_BYTES])
 async def test_an_interceptor_may_wait_and_sees_no_batch_twice_but_that_one(size: int) -> None:
     intercepting = Intercepting("Waits", limit=100 << 20)
     exchange = begin_fetch(intercepting)

@@ -85,7 +85,7 @@ def test_a_topic_whose_name_is_not_known_is_counted_where_no_topic_is_named() ->
     assert not mine.knows(bytes(16))
 
 
-def test_a_limit_that_rejects_makes_nobody_wait() -> None:
+def test_a_limit_that_rejects_makes_no_client_wait() -> None:
     mine = of(limits(RATE, {**RATE, "action": "reject"}))
     assert shown(mine.produced("orders")) == [("limit0", "produce_bytes")]
     assert shown(mine.rejected("orders")) == [("limit1", "produce_bytes")]

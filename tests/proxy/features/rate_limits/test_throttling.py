@@ -37,7 +37,7 @@ def stored(at: int, topic: str = "orders", version: int = V) -> bytes:
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
-def test_a_client_over_its_rate_is_told_and_muted_until_nothing_is_owed(version: int) -> None:
+def test_a_client_over_its_rate_is_muted_and_its_response_says_so_until_nothing_is_owed(version: int) -> None:
     talk = Limited(ONE_A_SECOND)
     talk.client(sent(1, version=version)).broker(stored(1, version=version))
     assert (talk.mutes, throttle_ms(ApiKey.PRODUCE, version, talk.to_client)) == ([], 0)
@@ -102,7 +102,7 @@ def test_a_client_is_muted_for_some_seconds_at_a_time_and_owes_the_rest() -> Non
     assert talk.muted_s == MAX_MUTE_S
 
 
-def test_other_topics_and_other_requests_mute_nobody() -> None:
+def test_other_topics_and_other_requests_mute_no_client() -> None:
     talk = Limited({"topics": ["orders"], "produce_bytes": 1, "consume_bytes": 1})
     talk.client(sent(1, "free"), request(ApiKey.HEARTBEAT, 4, 2, b"\0"), sent(3, "free"), sent(4, "payments"))
     talk.broker(stored(1, "free"))
@@ -184,7 +184,7 @@ def test_a_consumer_gets_what_was_read_and_is_muted_for_what_it_owes(version: in
     assert len(talk.to_client) == len(response)
 
 
-def test_a_long_response_is_told_by_the_one_before_and_counted_as_it_is() -> None:
+def test_the_throttle_time_of_a_long_response_is_guessed_from_the_one_before() -> None:
     talk = Limited({"topics": ["orders"], "consume_bytes": SIZE})
     asked = fetch_request(12, {"orders": {0: 0}})
     small = fetch_response(12, FETCHED)
@@ -193,14 +193,14 @@ def test_a_long_response_is_told_by_the_one_before_and_counted_as_it_is() -> Non
     talk.now += 1
     talk.to_client = b""
     talk.client(asked).broker(large[:100])
-    told_ms = int.from_bytes(talk.to_client[9:13], "big")
-    assert 3000 <= told_ms <= 3400  # of all bytes of the response: 4 seconds' worth, one of which is there
+    said_ms = int.from_bytes(talk.to_client[9:13], "big")
+    assert 3000 <= said_ms <= 3400  # of all bytes of the response: 4 seconds' worth, one of which is there
     talk.broker(large[100:300], large[300:])
-    assert throttle_ms(ApiKey.FETCH, 12, talk.to_client) == told_ms
+    assert throttle_ms(ApiKey.FETCH, 12, talk.to_client) == said_ms
     assert talk.counted("rate_limit_bytes") == {("limit0", "consume"): 5 * SIZE}
 
 
-def test_the_first_long_response_mutes_although_it_could_not_be_told() -> None:
+def test_the_first_long_response_mutes_although_it_does_not_say_so() -> None:
     talk = Limited({"consume_bytes": SIZE})
     large = fetch_response(12, {"orders": {0: {"records": RECORDS * 4, "high_watermark": 10}}})
     talk.client(fetch_request(12, {"orders": {0: 0}})).broker(large[:100], large[100:])
@@ -271,7 +271,7 @@ def test_what_is_throttled_is_counted() -> None:
     assert talk.counted("rate_limit_muted_connections") == talk.counted("rate_limit_buckets") == {}
 
 
-def test_a_request_of_very_many_batches_keeps_nobody_waiting() -> None:
+def test_a_request_of_very_many_batches_keeps_no_other_client_waiting() -> None:
     """As many as a frame of 100 MB has room for; a broker takes none of them."""
     talk = Limited({"produce_bytes": 1000 * SIZE})
     frame = sent(1, records=RECORDS * 50_000)

@@ -274,6 +274,23 @@ async def test_what_is_not_known_yet_is_waited_for() -> None:
     assert values_in(found.records) == [(1, b"good")]
 
 
+async def test_what_is_set_on_the_topic_wins_also_where_it_is_known_late() -> None:
+    checking = Checking()  # "stub" in the file
+    catalog = PolicyCatalog({"stub": PolicySettings("support.policies:Stub"), "other": PolicySettings(
+        "support.policies:Stub", settings={"refused": "worse"})})  # fmt: skip
+    rule = TopicRule("orders", "stub", "enforce", 100, ConsumeRule("hide", None, HEADER))
+    checking.rules = Rules(catalog, [rule], Configs("other"))
+    checking.configs_are_known = False
+    exchange = checking.fetch()
+    step = exchange.response(fetch_response(12, {"orders": {0: batch("bad", "worse")}}))
+    while isinstance(step, Work):
+        step = exchange.answer(step.run())
+    assert isinstance(step, TopicConfigsKnown)
+    checking.configs_are_known = True
+    found = partitions_in(12, await exchange.finish(exchange.answer(None), checking.perform))["orders", 0]
+    assert values_in(found.records) == [(0, b"bad")]
+
+
 async def test_and_withheld_where_it_takes_too_long() -> None:
     checking = configured("stub")
     checking.configs_are_known = False
@@ -360,3 +377,12 @@ def test_a_client_that_would_show_a_marker_gets_none() -> None:
     assert isinstance(step, TopicIds)
     found = of(exchange.answer({}))
     assert (bytes(found.records), found.error_code, found.high_watermark) == (b"", 0, 0)
+
+
+def test_few_records_of_a_slow_policy_are_validated_in_a_thread() -> None:
+    checking = Checking()
+    applied = checking.rules.of("orders", bytes(16))
+    assert applied is not None
+    applied.plan.pace.records_per_turn = 3
+    assert isinstance(checking.fetched(batch("good", "good", "good", "good")), Work)
+    assert isinstance(checking.fetched(batch("good", "good")), bytes)

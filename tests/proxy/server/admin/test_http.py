@@ -113,7 +113,10 @@ async def test_prometheus_parses_the_metrics() -> None:
         assert (sample.labels, sample.value) == ({"api_key": "Heartbeat"}, 1)
 
 
-@pytest.mark.parametrize("target", ["/", "/metrics/", "/livez/x", "*", "/%2e%2e/livez", "http://x/livez"])
+@pytest.mark.parametrize(
+    "target",
+    ["/index.html", "/page/", "/page/../metrics", "/metrics/", "/livez/x", "*", "/%2e%2e/livez", "http://x/livez"],
+)
 async def test_an_unknown_page_is_404_with_a_list_of_pages(target: str) -> None:
     async with pages("127.0.0.1:1") as (server, port):
         status, _, body = await get(port, target)

@@ -11,13 +11,25 @@ from urllib.parse import parse_qsl
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from support.in_process import config
 from support.workers import Group, turns
 
-from kafka_sidecar.proxy.server.admin.page import Page, json_page
-from kafka_sidecar.proxy.server.workers.channel import PageRequest, PageResponse, Prepared, Serve, Serving
+from kafka_sidecar.proxy.server.admin.live import live as live_module
+from kafka_sidecar.proxy.server.admin.page import Page, Stream, json_page
+from kafka_sidecar.proxy.server.admin.pages import Admin
+from kafka_sidecar.proxy.server.server import Server
+from kafka_sidecar.proxy.server.workers.channel import (
+    PageRequest,
+    PageResponse,
+    Prepared,
+    SampleRequest,
+    Serve,
+    Serving,
+)
 from kafka_sidecar.proxy.server.workers.pages import LOG_LEVEL, ChangedLevels, WorkerPages
 from kafka_sidecar.proxy.server.workers.supervisor import FIRST_PAUSE_S
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 Pages = Mapping[int, Page]  # by the number of the worker
 
@@ -37,7 +49,7 @@ def pages(group: Group) -> WorkerPages:
 async def page(group: Group, pages: WorkerPages, target: str, answers: Pages) -> Page:
     """A page, for which the workers have these."""
     found = pages.page(target)
-    assert not isinstance(found, Page)
+    assert not isinstance(found, Page | Stream)
     waiting = asyncio.ensure_future(_awaited(found))
     await turns()
     for number, one in answers.items():
@@ -241,3 +253,34 @@ async def test_a_worker_that_is_started_again_gets_the_level_that_all_accepted()
     assert (serve, isinstance(request, PageRequest)) == (Serve(), True)
     assert isinstance(request, PageRequest)
     assert request.target.startswith(f"{LOG_LEVEL}?level=debug&logger=root&for=")
+
+
+async def test_a_snapshot_is_the_sum_of_the_workers_with_each_beside_it(
+    group: Group, pages: WorkerPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "FIRST_INTERVAL_S", 0.0)
+    servers = {number: Server(config("127.0.0.1:1"), Metrics()) for number in (1, 2)}
+    for number, server in servers.items():
+        server.metrics.api(3, "Metadata").requests = 10 * number
+    found = pages.page("/snapshot?with=topics")
+    assert not isinstance(found, Page | Stream)
+    waiting = asyncio.ensure_future(_awaited(found))
+    while not waiting.done():
+        await asyncio.sleep(0.001)
+        for number in (1, 2):
+            while SampleRequest(frozenset({"topics"})) in group.child(number).sent:
+                group.child(number).sent.clear()
+                sample = Admin(servers[number]).sample(frozenset({"topics"}))
+                group.child(number).tell(PageResponse(sample))
+    snapshot = value(await waiting)
+    requests = next(one for one in snapshot["metrics"]["engine"] if one["name"] == "client_to_proxy_request")
+    assert requests["rows"] == [{"of": ["Metadata"], "value": 30, "rate": 0.0}]
+    assert [one["worker"] for one in snapshot["workers"]] == [1, 2, None]
+    assert snapshot["topics"] == {"known": 0, "rows": []}
+    assert next(one for one in snapshot["metrics"]["engine"] if one["name"] == "workers")["rows"][0]["value"] == 2
+
+
+async def test_the_page_of_workers_is_the_supervisor_s(pages: WorkerPages) -> None:
+    page = pages.page("/")
+    assert isinstance(page, Page)
+    assert page.content_type.startswith("text/html")

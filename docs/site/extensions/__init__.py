@@ -1,0 +1,1 @@
+"""Extensions of Sphinx that let the repository's own pages be the site."""

@@ -1,0 +1,179 @@
+"""One sampler for all who look: it begins with the first, samples once a second, and ends with the last.
+
+A reader that does not take its snapshots in time misses some, and then its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.server.admin.live.files import FILES
+from kafka_sidecar.proxy.server.admin.live.sample import PARTS, Sample
+from kafka_sidecar.proxy.server.admin.live.snapshot import Combine, Histories
+from kafka_sidecar.proxy.server.admin.page import JSON, Page, Stream, Viewer, json_page
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 1.0
+REJECTIONS_INTERVAL_S = 0.5  # for who looks at them: one appears within a second
+FIRST_INTERVAL_S = 0.3  # between the first two samples: rates are known with the second
+MAX_VIEWERS = 16  # streams
+MAX_WAITING = 64  # requests of /snapshot
+SNAPSHOT_LIMIT_S = 10.0
+EVENT_STREAM = "text/event-stream"
+
+# Takes the samples of all processes with these parts, by number of the worker.
+Source = Callable[[frozenset[str]], Awaitable[Mapping[int, Sample]]]
+
+
+class Reader(Protocol):
+    """Whoever gets snapshots."""
+
+    def show(self, snapshot: bytes, has_rates: bool) -> None:
+        """``snapshot``: one line of JSON."""
+
+
+class _Stream:
+    """A reader that gets each as a Server-Sent Event."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+
+    def show(self, snapshot: bytes, has_rates: bool) -> None:
+        self._viewer.send(event(snapshot))
+
+
+class _Once:
+    """A reader that waits for one with rates."""
+
+    def __init__(self) -> None:
+        self.snapshot: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def show(self, snapshot: bytes, has_rates: bool) -> None:
+        if has_rates and not self.snapshot.done():
+            self.snapshot.set_result(snapshot)
+
+
+def event(snapshot: bytes) -> bytes:
+    """A snapshot as a Server-Sent Event.
+
+    >>> event(b'{}')
+    b'event: snapshot\\ndata: {}\\n\\n'
+    """
+    return b"event: snapshot\ndata: " + snapshot + b"\n\n"
+
+
+class Live:
+    """The pages with what happens now."""
+
+    def __init__(self, source: Source, has_page: bool, not_sums: Mapping[str, Combine] | None = None) -> None:
+        """
+        Args:
+            has_page: whether browsers get a page, beside the values.
+            not_sums: as of `Histories`.
+        """
+        self._source = source
+        self._not_sums = not_sums
+        self._readers: dict[Reader, frozenset[str]] = {}  # with the parts that they want
+        self._streams: dict[Viewer, Reader] = {}
+        self._sampling: asyncio.Task[None] | None = None
+        self._encoded: dict[frozenset[str], bytes] = {}  # the last snapshot
+        self._has_rates = False
+        self._files = FILES if has_page else {}
+
+    @property
+    def paths(self) -> list[str]:
+        """Those that are for people and programs; the page's own files are not among them."""
+        return ["/live", "/snapshot", *(["/"] if self._files else [])]
+
+    @property
+    def is_sampling(self) -> bool:
+        return self._sampling is not None
+
+    def page(self, target: str) -> Page | Stream | Awaitable[Page] | None:
+        """The page of a request target; None: it is none of these."""
+        path, _, query = target.partition("?")
+        if path == "/live":
+            return self._open(parts_of(query))
+        if path == "/snapshot":
+            return self._next(parts_of(query))
+        return self._files.get(path)
+
+    def _open(self, wanted: frozenset[str]) -> Page | Stream:
+        if len(self._streams) >= MAX_VIEWERS:
+            return json_page(503, {"error": f"{MAX_VIEWERS} readers have this stream already: end one, or try later"})
+
+        def begin(viewer: Viewer) -> None:
+            reader = self._streams[viewer] = _Stream(viewer)
+            self._enter(reader, wanted)
+
+        return Stream(EVENT_STREAM, begin, self._leave_stream)
+
+    async def _next(self, wanted: frozenset[str]) -> Page:
+        if len(self._readers) >= MAX_VIEWERS + MAX_WAITING:
+            return json_page(503, {"error": "too many requests for snapshots: try later"})
+        reader = _Once()
+        self._enter(reader, wanted)
+        try:
+            async with asyncio.timeout(SNAPSHOT_LIMIT_S):
+                return Page(200, JSON, await reader.snapshot + b"\n")
+        except TimeoutError:
+            return json_page(503, {"error": "no worker has answered in time"})
+        finally:
+            self._leave(reader)
+
+    def _enter(self, reader: Reader, wanted: frozenset[str]) -> None:
+        self._readers[reader] = wanted
+        if (last := self._encoded.get(wanted)) is not None:
+            reader.show(last, self._has_rates)
+        if self._sampling is None:
+            self._sampling = spawn(self._sample(), "sample for those who look")
+
+    def _leave_stream(self, viewer: Viewer) -> None:
+        if (reader := self._streams.pop(viewer, None)) is not None:
+            self._leave(reader)
+
+    def _leave(self, reader: Reader) -> None:
+        self._readers.pop(reader, None)
+        if not self._readers and self._sampling is not None:
+            self._sampling.cancel()
+            self._sampling, self._encoded, self._has_rates = None, {}, False
+
+    async def _sample(self) -> None:
+        histories = Histories(self._not_sums)
+        is_first = True
+        while True:
+            began, wanted = time.monotonic(), frozenset().union(*self._readers.values())
+            try:
+                self._show(histories.snapshot(await self._source(wanted)))
+            except Exception as error:
+                log.error("snapshot failed: this is a bug", exc_info=error)
+            interval_s = REJECTIONS_INTERVAL_S if "rejections" in wanted else INTERVAL_S
+            if is_first:
+                is_first, interval_s = False, FIRST_INTERVAL_S
+            await asyncio.sleep(max(interval_s / 4, interval_s - (time.monotonic() - began)))
+
+    def _show(self, snapshot: Mapping[str, Any]) -> None:
+        self._encoded, self._has_rates = {}, snapshot["interval_s"] is not None
+        for reader, wanted in list(self._readers.items()):
+            if wanted not in self._encoded:
+                self._encoded[wanted] = _encoded(snapshot, wanted)
+            reader.show(self._encoded[wanted], self._has_rates)
+
+
+def parts_of(query: str) -> frozenset[str]:
+    """The parts that a query asks for: `with=topics,connections`. Others are ignored."""
+    named = ",".join(parse_qs(query).get("with", [])).split(",")
+    return frozenset(PARTS).intersection(named)
+
+
+def _encoded(snapshot: Mapping[str, Any], wanted: Iterable[str]) -> bytes:
+    left = {part for part in PARTS if part not in wanted}
+    return json.dumps({key: value for key, value in snapshot.items() if key not in left}).encode()

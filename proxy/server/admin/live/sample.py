@@ -1,0 +1,225 @@
+"""One moment of one process as JSON values: its metrics, its state, and what a reader asks for beside them.
+
+Nothing is kept between two of them, so nothing is sampled without a reader.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import nlargest, nsmallest
+from itertools import chain, islice
+from typing import Any
+
+from kafka_sidecar import __version__
+from kafka_sidecar.codec import compiled
+from kafka_sidecar.codec.topic_names import is_topic_name
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.runtime.connection_state import describe_waiting, trouble_of
+from kafka_sidecar.proxy.server.admin.readiness import verbose_readiness
+from kafka_sidecar.proxy.server.admin.rejections import latest
+from kafka_sidecar.proxy.server.admin.topics import configuration_hash, describe_topic
+from kafka_sidecar.proxy.server.server import Server
+from kafka_sidecar.proxy.telemetry.logs import timestamp
+from kafka_sidecar.proxy.telemetry.metrics import Durations, Family
+
+ENGINE = "engine"  # the group of the metrics that are no feature's
+TOPIC = "topic"  # the label of metrics that are counted by topic
+MAX_SERIES = 2000  # of one metric
+MAX_ROWS = 200  # of connections, topics and lists of a feature: each takes some 20 us of the event loop
+MAX_NAMED = 20  # connections that wait for memory
+WAITS_FOR_MEMORY = "connections.max_buffered"
+VALIDATION = ("record.validation.policy", "mode", "percent", "source", "hash", "why")
+
+Sample = dict[str, Any]
+
+
+class Samples:
+    """Takes them, of one process."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._hash: tuple[Config, str] | None = None  # of the configuration that applies
+        self._parts: Mapping[str, Callable[[Iterable[str]], Any]] = {
+            "topics": self._topics,
+            "connections": lambda troubled: _connections(server),
+            "rejections": lambda troubled: latest(server),
+        }
+
+    def take(self, wanted: Iterable[str]) -> Sample:
+        """This moment. ``wanted``: the names of `PARTS` that it has too."""
+        groups = {group: list(map(_family, families)) for group, families in self._families()}
+        troubled = {
+            str(of[family["labels"].index(TOPIC)])
+            for family in chain.from_iterable(groups.values())
+            if TOPIC in family["labels"]
+            for of, _ in family["samples"]
+        }
+        features = self._server.features
+        return {
+            "at": time.monotonic(),
+            "process": _process(),
+            "sidecar": self._sidecar(),
+            "metrics": groups,
+            "features": {name: _cut(one.state()) for name, one in features.made.items()},
+            **{part: self._parts[part](troubled) for part in wanted if part in self._parts},
+        }
+
+    def _families(self) -> Iterator[tuple[str, Iterable[Family]]]:
+        """Those of the engine, and of each feature."""
+        from kafka_sidecar.proxy.server.admin.exposition import engine_families
+
+        server = self._server
+        features = server.features
+        own = [families() for families in server.metrics.features if families != features.families]
+        threads = features.site.performer.threads.families()
+        yield ENGINE, chain(engine_families(server.metrics), threads, *own)
+        for name, feature in features.made.items():
+            yield name, feature.families()
+
+    def _sidecar(self) -> dict[str, Any]:
+        server = self._server
+        state = verbose_readiness(server)
+        memory = server.memory
+        return {
+            "ready": state["ready"],
+            "reasons": list(_why_not_ready(server, state)),
+            "draining": not server.listening,
+            "configuration": {
+                "hash": self._configuration_hash(),
+                "generation": server.metrics.config_generation,
+                **state["configuration"],
+            },
+            "connections": {"open": len(server.connections), "topics_known": len(server.topics)},
+            "memory": {
+                "buffered_bytes": memory.spent,
+                "limit_bytes": memory.limit,
+                "waiting": memory.waiting,
+                "waiting_connections": _waiting_for_memory(server) if memory.waiting else [],
+            },
+            "listeners": [
+                {"listener": name, "addresses": ", ".join(addresses)} for name, addresses in state["listeners"].items()
+            ],
+            "nodes": [{"node": int(node), **one} for node, one in state["nodes"].items()],
+            "brokers": {**state["brokers"], "login": state["broker_login"]},
+        }
+
+    def _configuration_hash(self) -> str:
+        applied = self._server.features.applied
+        if self._hash is None or self._hash[0] is not applied:
+            self._hash = applied, configuration_hash(self._server)
+        return self._hash[1]
+
+    def _topics(self, troubled: Iterable[str]) -> dict[str, Any]:
+        """Those that something has happened to, those of the file, then the others by name."""
+        server = self._server
+        configured = [one.name for one in server.features.applied.topics if is_topic_name(one.name)]
+        known = server.topics.names
+        first = dict.fromkeys(name for name in (*sorted(troubled), *configured) if is_topic_name(name))
+        others = nsmallest(MAX_ROWS, (name for name in known if name not in first))
+        names = list(islice(chain(first, others), MAX_ROWS))
+        return {"known": len({*known, *first}), "rows": [_topic(server, name) for name in names]}
+
+
+def own_sample(families: Iterable[Family]) -> Sample:
+    """This moment of a process that serves no clients, with its metrics alone."""
+    return {"at": time.monotonic(), "process": _process(), "metrics": {ENGINE: list(map(_family, families))}}
+
+
+PARTS = ("topics", "connections", "rejections")
+
+
+def _family(family: Family) -> dict[str, Any]:
+    samples = [[list(of), _value(value)] for of, value in islice(family.samples.items(), MAX_SERIES)]
+    return {
+        "name": family.name,
+        "kind": family.kind,
+        "about": family.about,
+        "labels": list(family.labels),
+        "samples": samples,
+        "left": len(family.samples) - len(samples),
+    }
+
+
+def _value(value: float | Durations) -> Any:
+    if not isinstance(value, Durations):
+        return value
+    return {"counts": [[bits, count] for bits, count in enumerate(value.counts) if count], "total_s": value.total_s}
+
+
+def _process() -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "version": __version__,
+        "python": platform.python_version(),
+        "build": compiled.in_use(),
+        "cpu_s": time.process_time(),
+        "memory_bytes": _memory(),
+    }
+
+
+def _memory() -> int | None:
+    """Resident bytes; None where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - a file of the kernel: it does not block
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _why_not_ready(server: Server, state: Mapping[str, Any]) -> Iterator[str]:
+    if not server.listening:
+        yield "the sidecar drains"
+    if not state["cluster_reached"]:
+        yield f"no broker has responded yet: {server.last_metadata}"
+    if server.broker_logins is not None and server.broker_logins.failure is not None:
+        yield f"the brokers do not let the sidecar in: {server.broker_logins.failure}"
+    if state["connects_to_itself"]:
+        yield "a bootstrap server leads back to this sidecar"
+    if state["topic_configs"] not in ("disabled", "ready"):
+        yield f"topic configs: {state['topic_configs']}"
+
+
+def _waiting_for_memory(server: Server) -> list[int]:
+    waiting = (one.number for one in server.connections if WAITS_FOR_MEMORY in one.client.reasons | _of_broker(one))
+    return sorted(islice(waiting, MAX_NAMED))
+
+
+def _of_broker(connection: Connection) -> frozenset[str]:
+    return connection.broker.reasons if connection.broker is not None else frozenset()
+
+
+def _connections(server: Server) -> dict[str, Any]:
+    """The ones that wait, then the newest; and those that have ended last."""
+    now = time.perf_counter()
+    first = nlargest(MAX_ROWS, server.connections, lambda one: trouble_of(one, now))
+    closed = [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
+    return {"open": len(server.connections), "rows": list(map(describe_waiting, first)), "closed": closed}
+
+
+def _topic(server: Server, name: str) -> dict[str, Any]:
+    topic = describe_topic(server, name)
+    validation = topic["validation"]
+    return {
+        "topic": name,
+        "topic_id": topic["topic_id"],
+        "validation": {key: validation[key] for key in VALIDATION if key in validation},
+        "interceptors": [one["name"] for one in topic["interceptors"]],
+        "features": {
+            group: state for group, feature in server.features.made.items() if (state := feature.topic_state(name))
+        },
+    }
+
+
+def _cut(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Of each list as many rows as are shown; then the number of the rest is beside it."""
+    cut = {key: value[:MAX_ROWS] if isinstance(value, list) else value for key, value in state.items()}
+    left = {
+        f"{key} not shown": len(value) - MAX_ROWS
+        for key, value in state.items()
+        if isinstance(value, list) and len(value) > MAX_ROWS
+    }
+    return {**cut, **left}
