@@ -206,6 +206,10 @@ bench-dead-letters: install ## CPU per record with dead letters for its topic, f
 bench-rules: install ## CPU per request with rules that allow it, compared with no rules
 	$(BIN)/python bench/rules.py
 
+.PHONY: bench-habits
+bench-habits: install ## CPU per request of producers' habits, compared with the policy limits and with none
+	$(BIN)/python bench/habits.py
+
 .PHONY: bench-rate-costs
 bench-rate-costs: install ## CPU per request with rate limits, of its topic, of another one, and with none
 	$(BIN)/python bench/rate_costs.py

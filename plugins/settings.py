@@ -184,6 +184,15 @@ def quote(text: str) -> str:
     return repr(text) if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]!r}..."
 
 
+def at_most(what: str, limit: int, unit: str) -> str:
+    """A limit, in the words of all that requires one.
+
+    >>> at_most("batches", 100, "records")
+    'batches to have at most 100 records'
+    """
+    return f"{what} to have at most {limit} {unit}"
+
+
 def reject_argument(text: str) -> None:
     """For policies without an argument.
 

@@ -16,6 +16,7 @@ from support.pages import all_pages, modules, page, settings, tree
 
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.producers import ProducerHabits
 from kafka_sidecar.proxy.config.registries import SchemaRegistry
 from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.config.sections import Interceptor, Policy, Topic
@@ -57,6 +58,7 @@ def test_the_headings_are_exactly_the_settings() -> None:
         ("schema_registries", SchemaRegistry),
         ("policies", Policy),
         ("topics", Topic),
+        ("producers", ProducerHabits),
         ("interceptors", Interceptor),
         ("large_messages.topics", LargeTopic),
         ("topic_guards", TopicGuard),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
+from kafka_sidecar.plugins.settings import Settings, at_most, read_settings, reject_argument
 from kafka_sidecar.plugins.units import Size
 from kafka_sidecar.policies.contract import (
     MAX_REJECTIONS,
@@ -21,9 +21,6 @@ from kafka_sidecar.policies.contract import (
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Records
-
-SIZE = "Topic %s requires the %s to have at most %d bytes"
-COUNT = "Topic %s requires %s to have at most %d %s"
 
 
 class LimitsSettings(Settings):
@@ -72,7 +69,7 @@ class Limits(RecordValidationPolicy):
         max_records = self.settings.max_records
         if max_records is None or header.count <= max_records:
             return ()
-        return [Fault(WHOLE_BATCH, COUNT % (topic.topic, "batches", max_records, "records"), "batch_count")]
+        return [Fault(WHOLE_BATCH, _requires(topic.topic, at_most("batches", max_records, "records")), "batch_count")]
 
     def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterable[Fault]:
         own = self.settings
@@ -84,7 +81,7 @@ class Limits(RecordValidationPolicy):
     def _sizes(self, topic: str, records: Records) -> list[Fault]:
         limits = self._max_bytes
         return [
-            Fault(index, SIZE % (topic, part, limits[part]), f"{part}_size")
+            Fault(index, _requires(topic, at_most(f"the {part}", limits[part], "bytes")), f"{part}_size")
             for index, part in records.larger_than(**limits, max_results=MAX_REJECTIONS)
         ]
 
@@ -94,6 +91,10 @@ def _headers(topic: str, records: Records, max_headers: int | None, max_bytes: i
     for record in records:
         headers = record.headers
         if max_headers is not None and len(headers) > max_headers:
-            yield Fault(record.index, COUNT % (topic, "records", max_headers, "headers"), "header_count")
+            yield Fault(record.index, _requires(topic, at_most("records", max_headers, "headers")), "header_count")
         elif max_bytes is not None and any(len(one.key_bytes) + len(one.value or b"") > max_bytes for one in headers):
-            yield Fault(record.index, SIZE % (topic, "headers each", max_bytes), "header_size")
+            yield Fault(record.index, _requires(topic, at_most("the headers each", max_bytes, "bytes")), "header_size")
+
+
+def _requires(topic: str, what: str) -> str:
+    return f"Topic {topic} requires {what}"

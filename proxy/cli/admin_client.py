@@ -160,6 +160,8 @@ def explain(
         typer.echo(json.dumps(found, indent=2))
         return
     place = f"{found['topic']}-{found['partition']}" if "denial" not in found else _denial(found["denial"])
+    if "producer" in found:
+        place = _producer(found)
     say(f"{place}: {found['outcome']} at {found['timestamp']} by {found['policy']} ({found['reason']})")
     for name, text in _lines(found):
         say(fill(text, WIDTH, initial_indent=f"  {name:{INDENT - 2}}", subsequent_indent=" " * INDENT))
@@ -177,6 +179,9 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "client", _named(found["client"])
     if found["batch"]:
         yield "batch", _named(found["batch"])
+    if "producer" in found:
+        yield "required", f"by {found['producer']['source']}, mode {found['mode']}:"
+        yield from (("", fault) for fault in found["producer"]["faults"])
     if found["configuration"]:
         yield from _configuration(found["configuration"])
     yield "what to do", found["remedy"]
@@ -195,6 +200,11 @@ def _configuration(applied: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _denial(denial: dict[str, Any]) -> str:
     what = f"{denial['principal']}, {denial['operation']} of {denial['resource_type']} {denial['resource']}"
     return f"{what} ({denial['api']}, {denial['times']} times since {denial['since']})"
+
+
+def _producer(found: dict[str, Any]) -> str:
+    producer = found["producer"]
+    return f"{producer['principal']}, produce to {found['topic']} ({producer['times']} times since {producer['since']})"
 
 
 def _named(values: dict[str, Any]) -> str:
@@ -257,6 +267,23 @@ def _topic_lines(topic: dict[str, Any]) -> Iterator[str]:
             disabled = "; disabled for now" if one["disabled"] else ""
             source = f"from {one['source']}"
             yield f"  interceptor {number}. {one['name']}: {one['class']} ({source}); {hooks}{disabled}{_settings(one)}"
+    for one in topic.get("producers", ()):
+        yield f"  {_required(one)}"
+
+
+def _required(producers: dict[str, Any]) -> str:
+    """What is required of producers."""
+    wanted = ", ".join(f"{name} {_shown(value)}" for name, value in producers["required"].items())
+    share = f" for {producers['percent']} % of the batches" if producers["percent"] < 100 else ""
+    whose = f" of {', '.join(producers['principals'])}" if producers["principals"] else ""
+    nothing = "not looked at" if producers["mode"] == "off" else "only listed"
+    return f"producers{whose}: {wanted or nothing} (from {producers['source']}, mode {producers['mode']}{share})"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return " or ".join(value) if isinstance(value, list) else str(value)
 
 
 def _policy(validation: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from kafka_sidecar.proxy.config.audit import Audit
 from kafka_sidecar.proxy.config.dead_letters import DeadLetters
 from kafka_sidecar.proxy.config.large_messages import LargeMessages
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Location, Mistake, Origins, explain, find_dead_entries
+from kafka_sidecar.proxy.config.producers import ProducerHabits
 from kafka_sidecar.proxy.config.rate_limits import RateLimits
 from kafka_sidecar.proxy.config.registries import RegistryName, SchemaRegistry
 from kafka_sidecar.proxy.config.sasl import BrokerSasl, ClientSasl, PrincipalLogin
@@ -131,6 +132,8 @@ class Config(Section):
     """Policies, by the names that topics use."""
     topics: list[Topic] = Field(default_factory=list)
     """The validation of topics."""
+    producers: list[ProducerHabits] = Field(default_factory=list)
+    """How producers of topics must send."""
     validation: Validation = Field(default_factory=Validation)
     dead_letters: DeadLetters = Field(default_factory=DeadLetters)
     topic_configs: TopicConfigs = Field(default_factory=TopicConfigs)
@@ -278,7 +281,7 @@ class Config(Section):
 # What names code: its mistakes are found even if other sections are invalid.
 PLUG_IN_SECTIONS = (
     "schema_registries", "policies", "topics", "validation", "interceptors", "interception", "large_messages", "audit",
-    "dead_letters", "topic_guards",
+    "dead_letters", "topic_guards", "producers",
 )  # fmt: skip
 PLACEHOLDER = {"bootstrap_servers": "placeholder:1"}
 

@@ -24,11 +24,13 @@ EXAMPLES = {
     "schema_registries": "{main: {urls: http://registry:8081}}",
     "interceptors": "[{type: latency}]",
     "topic_guards": "[{partitions: {max: 50}}]",
+    "producers": '[{topics: ["orders-*"], acks: all}]',
 }
 ENTRIES = {
     "topics": "{name: orders}",
     "policies": "{type: json}",
     "interceptors": "{type: latency}",
+    "producers": '{topics: ["orders-*"], acks: all}',
     "schema_registries": "{urls: http://registry:8081}",
     "topic_guards": "{partitions: {max: 50}}",
 }

@@ -21,7 +21,7 @@ POLL_INTERVAL_S = 1.0
 RELOADED = frozenset(
     {
         "authorization", "schema_registries", "policies", "topics", "validation", "interceptors", "interception",
-        "large_messages", "limits", "rate_limits", "topic_guards", "dead_letters",
+        "large_messages", "limits", "rate_limits", "topic_guards", "dead_letters", "producers",
     }
 )  # fmt: skip
 UNUSED = frozenset({"pipeline"})

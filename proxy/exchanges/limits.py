@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_sidecar.plugins.effects import TURN, Steps, Work
+from kafka_sidecar.proxy.relay.acks import ProduceHead
 from kafka_sidecar.proxy.relay.exchange import Client, RouteError
 
 if TYPE_CHECKING:
@@ -32,12 +33,13 @@ DEFAULT_LIMITS = Limits()
 
 
 class Guard(Protocol):
-    """The stage of authorization, as those see it who decide what is relayed."""
+    """A stage that decides by what stands before the records, as those see it who decide what is relayed."""
 
-    def allows(self, client: Client, transactional_id: str | None, topics: Sequence[str | bytes]) -> bool:
+    def allows(self, client: Client, head: ProduceHead, topics: Sequence[str | bytes]) -> bool:
         """Whether a client may do all that a request needs that names these topics (16-byte ids where it has ids).
 
-        True holds as long as its principal and the rules stay: the request need not be looked into for that.
+        True holds as long as the client's principal and software, and the configuration stay: the request, and those
+        that begin alike, need not be looked into for that.
         """
         ...
 

@@ -44,7 +44,7 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     merge_response,
     name_rejected,
 )
-from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT, find_transactional_id
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT, read_head
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
     Client,
@@ -254,7 +254,7 @@ class Stage(Starts, Protocol):
 
 
 class GuardStage(Guard, Starts, Protocol):
-    """The first stage, of requests in which something is denied."""
+    """A first stage, of requests in which something is denied."""
 
 
 class ProduceExchanges:
@@ -265,10 +265,10 @@ class ProduceExchanges:
         stages: Sequence[Stage],
         name_of: Callable[[bytes], str | None],
         limits: Limits = DEFAULT_LIMITS,
-        guard: GuardStage | None = None,
+        guards: Sequence[GuardStage] = (),
     ) -> None:
         self.stages = stages
-        self.guard = guard
+        self.guards = guards
         self._name_of = name_of
         self._limits = limits
 
@@ -285,10 +285,10 @@ class ProduceExchanges:
         stages: list[Starts] = [stage for stage in self.stages if stage.applies(topics)]
         # Of several topics the records of the first would be part of the prefix.
         is_known = len(topics) == 1 and topics[0][0] is not None and all(stage.is_stable for stage in self.stages)
-        if (guard := self.guard) is not None:
-            transactional_id = find_transactional_id(version, data, at)
-            if not named or not guard.allows(client, transactional_id, named):
-                stages.insert(0, guard)
+        if guards := self.guards:
+            request_head = read_head(version, data, at)
+            if denying := [one for one in guards if not named or not one.allows(client, request_head, named)]:
+                stages = [*denying, *stages]
                 is_known = False
         head = data[at + CLIENT_ID_AT : end] if is_known else b""
         if not stages:

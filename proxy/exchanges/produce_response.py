@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import decode_response, encode_response
 from kafka_sidecar.codec.message import first_version, replace_fields
 from kafka_sidecar.codec.messages.produce import (
@@ -28,6 +29,9 @@ class PartitionRejection:
     message: str  # for the client; quotes no contents
     record_errors: tuple[tuple[int, str], ...] = ()  # (index in the client's batch, message), by index
 
+
+# Clients look it up again.
+UNKNOWN_TOPIC = PartitionRejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
 
 PartitionKey = tuple[str | bytes, int]  # the topic's name or id as the request has it, partition
 Results = Mapping[PartitionKey, PartitionProduceResponse]

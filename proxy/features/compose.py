@@ -16,7 +16,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import ROOM_IN_FRAME, Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.exchanges.limits import Limits
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
+from kafka_sidecar.proxy.features.feature import Feature, Rejections, Site, Stages
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.features.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
+    from kafka_sidecar.proxy.features.producer_habits.producer_habits import ProducerHabitsFeature
     from kafka_sidecar.proxy.features.schema_registries.registries import SchemaRegistries
     from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.features.validation.validator import Validator
@@ -70,6 +71,8 @@ FEATURES = (
     # After the rules: who may not create a topic learns nothing of guards. Before topic configs, which set the rest.
     Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
     Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
+    # What clients have sent, as they have sent it, and before anything is inflated for a policy.
+    Row("producer_habits", "producer_habits", lambda start, now: bool(now.producers)),
     Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
     Row("validation", "validator", lambda start, now: now.uses_validation),
     Row("dead_letters", "letters", lambda start, now: now.uses_dead_letters),
@@ -199,6 +202,16 @@ class Features:
         return [feature.denials for feature in self._in_order() if feature.denials is not None]
 
     @property
+    def rejections(self) -> list[Rejections]:
+        """Of each feature that stores its own in this way."""
+        found = (feature.rejections() for feature in self._in_order())
+        return [one for one in found if one is not None]
+
+    @property
+    def producer_habits(self) -> ProducerHabitsFeature | None:
+        return cast("ProducerHabitsFeature | None", self.made.get("producer_habits"))
+
+    @property
     def schema_registries(self) -> SchemaRegistries | None:
         return cast("SchemaRegistries | None", self.made.get("schema_registries"))
 
@@ -234,11 +247,11 @@ def compose(features: list[Stages], name_of: Callable[[bytes], str | None], limi
     backwards = features[::-1]
     produce = [stage for one in features for stage in one.produce_checks]
     produce += [stage for one in features for stage in one.produce]
-    produce_guard = next((one.produce_guard for one in features if one.produce_guard is not None), None)
-    if produce or produce_guard is not None:
+    produce_guards = [one.produce_guard for one in features if one.produce_guard is not None]
+    if produce or produce_guards:
         from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 
-        exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits, produce_guard)
+        exchanges[ApiKey.PRODUCE] = ProduceExchanges(produce, name_of, limits, produce_guards)
     fetch = sorted((stage for one in backwards for stage in one.fetch), key=_sees)
     fetch_guard = next((one.fetch_guard for one in features if one.fetch_guard is not None), None)
     if fetch or fetch_guard is not None:

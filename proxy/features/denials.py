@@ -8,24 +8,20 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b
-from itertools import islice
+from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
-from secrets import token_bytes, token_hex
 from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS
-from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, Rejection
+from kafka_sidecar.proxy.exchanges.repeated import MAX_RECENT, Repeated, cut, cut_or_none, with_hint
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 log = logging.getLogger(__name__)
 
-MAX_RECENT = 1000  # denials that are stored
 MAX_NAMED = 20  # of one request that are stored and written; all are counted
-MAX_NAME_BYTES = 249  # of what clients choose
 LOG_INTERVAL_S = 10.0  # for one principal, operation and resource
 
 
@@ -55,8 +51,7 @@ class Denied(Rejection):
 def explained(why: Rejection, text: str | None = None) -> Rejection:
     """For the client: the message, or another one, says how an operator finds out more."""
     message = why.message if text is None else text
-    hint = f" (kafka-sidecar explain {why.id})" if isinstance(why, Denied) else ""
-    return Rejection(why.error_code, message + hint)
+    return Rejection(why.error_code, with_hint(message, why.id) if isinstance(why, Denied) else message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +116,15 @@ class Denials:
         source: Source | None = None,
     ) -> None:
         self.source = source if source is not None else RULES
-        self.prefix = token_hex(3)
-        self._key = token_bytes(16)
         self._site = site
         self._counts = counts  # by API and what the source says, of rules operation and type of resource
-        self._clock = clock
-        self._recent = Bounded[tuple[str, ...], Denial](MAX_RECENT)
+        self._recent = Repeated[Denial](clock)
+        self.prefix = self._recent.prefix
         self._lines = LogLimiter(LOG_INTERVAL_S, clock)
 
     def id_of(self, key: int, need: Need, principal: str | None) -> str:
         """The id of a denial, the same whenever it happens. Called in any thread."""
-        kind = "\0".join((APIS[key].name, *_kind(need, principal)))
-        return f"{self.prefix}-{blake2b(kind.encode(errors='surrogatepass'), digest_size=5, key=self._key).hexdigest()}"
+        return self._recent.id_of(APIS[key].name, *_kind(need, principal))
 
     def record(self, key: int, rejected: Sequence[Rejection], client: Client) -> None:
         """Rejected parts of a request of an API; those that no rule has rejected are none of ours."""
@@ -157,30 +149,32 @@ class Denials:
             self._site.decided.report(key, [_what(one) for one in needs], True, client)
 
     def _store(self, api: str, one: Denied, client: Client) -> None:
-        kind, now = _kind(one.need, client.principal), self._clock()
-        who, operation, resource, name = kind
-        known = self._recent.pop((*kind, api))
-        denial = Denial(
-            one.id, api, operation, resource, name, who, _cut(one.message), now, now, 1, one.mode, one.reason,
-            client.number, client.host, _cut_or_none(client.client_id), _cut_or_none(client.client_software),
-        )  # fmt: skip
-        if known is not None:
-            denial = replace(denial, since=known.since, times=known.times + 1)
-        self._recent[*kind, api] = denial
+        kind = _kind(one.need, client.principal)
+        denial = self._recent.store((*kind, api), partial(_made, api, one, kind, client))
         if (suppressed := self._lines.due(("denied", *kind))) is not None:
             self.source.write(denial, suppressed)
 
     def find(self, denial_id: str) -> Denial | None:
         """The denial with this id, if it is one of the last."""
-        return next((one for one in self._recent.values() if one.id == denial_id), None)
+        return self._recent.find(denial_id)
 
     def newest(self, number: int = MAX_RECENT) -> Iterable[Denial]:
         """The last ones, newest first."""
-        return islice(reversed(self._recent.values()), number)
+        return self._recent.newest(number)
+
+
+def _made(
+    api: str, one: Denied, kind: tuple[str, str, str, str], client: Client, since: float, at: float, times: int
+) -> Denial:
+    who, operation, resource, name = kind
+    return Denial(
+        one.id, api, operation, resource, name, who, cut(one.message), since, at, times, one.mode, one.reason,
+        client.number, client.host, cut_or_none(client.client_id), cut_or_none(client.client_software),
+    )  # fmt: skip
 
 
 def _kind(need: Need, principal: str | None) -> tuple[str, str, str, str]:
-    return _cut(principal or ANONYMOUS), str(need.operation), str(need.resource), _cut(str(need.name))
+    return cut(principal or ANONYMOUS), str(need.operation), str(need.resource), cut(str(need.name))
 
 
 def _what(need: Need) -> tuple[str, str, str]:
@@ -212,14 +206,3 @@ RULES = Source(
     attrgetter("need.operation", "need.resource"),
     _log,
 )
-
-
-def _cut(text: str) -> str:
-    """The beginning of a text that a client has chosen."""
-    if len(text) <= MAX_NAME_BYTES // 4:
-        return text
-    return text.encode(errors="replace")[:MAX_NAME_BYTES].decode(errors="ignore")
-
-
-def _cut_or_none(text: str | None) -> str | None:
-    return None if text is None else _cut(text)

@@ -76,6 +76,25 @@ def _accept(text: str) -> None:
     """No policy is known that could be wrong."""
 
 
+class Rejections(Protocol):
+    """What a feature has rejected last, as the admin port shows it (design D12)."""
+
+    kept: str  # what is stored, in plural
+
+    @property
+    def prefix(self) -> str:
+        """Of its ids, before the dash."""
+        ...
+
+    def newest(self, number: int) -> Iterable[dict[str, Any]]:
+        """The last ones in short, newest first."""
+        ...
+
+    def explain(self, rejection_id: str) -> dict[str, Any] | None:
+        """All that is known of one; None: it is not one of the last."""
+        ...
+
+
 def _no_large_messages(topic: str) -> None:
     """No feature splits them."""
 
@@ -146,6 +165,10 @@ class Feature:
     def families(self) -> Iterable[Family]:
         """Its metrics."""
         return ()
+
+    def rejections(self) -> Rejections | None:
+        """What it has rejected, if it rejects anything."""
+        return None
 
     def state(self) -> Mapping[str, Any]:
         """What operators see of it beside its metrics: JSON values, and lists of rows. Never a payload."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import NamedTuple
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import MAX_STRING_BYTES, bad_length, read_uvarint, skip_tags
@@ -45,18 +46,31 @@ def acks_at(version: int, data: bytes, at: int, size: int) -> int | None:
     return here
 
 
-def find_transactional_id(version: int, data: bytes, at: int) -> str | None:
-    """The transactional id of the Produce request at data[at], of which `acks_at` has found the acks."""
-    if version < FIRST_WITH_TRANSACTIONAL_ID:
-        return None
-    here = _skip_string(data, at + CLIENT_ID_AT)
+class ProduceHead(NamedTuple):
+    """What a Produce request says before its topics."""
+
+    client_id: str | None
+    transactional_id: str | None
+    acks: int
+
+
+def read_head(version: int, data: bytes, at: int) -> ProduceHead:
+    """The head of the Produce request at data[at], of which `acks_at` has found the acks."""
+    client_id_end = here = _skip_string(data, at + CLIENT_ID_AT)
+    client_id = _text(data, at + CLIENT_ID_AT + 2, _INT16.unpack_from(data, at + CLIENT_ID_AT)[0])
+    length = -1
     if version >= FIRST_FLEXIBLE:
         here = skip_tags(data, here) if data[here] else here + 1
         length, here = read_uvarint(data, here)
         length -= 1
-    else:
-        length, here = _INT16.unpack_from(data, here)[0], here + 2
-    return data[here : here + length].decode(errors="surrogateescape") if length >= 0 else None
+    elif version >= FIRST_WITH_TRANSACTIONAL_ID:
+        length, here = _INT16.unpack_from(data, client_id_end)[0], client_id_end + 2
+    acks: int = _INT16.unpack_from(data, here + max(length, 0))[0]
+    return ProduceHead(client_id, _text(data, here, length), acks)
+
+
+def _text(data: bytes, at: int, length: int) -> str | None:
+    return data[at : at + length].decode(errors="surrogateescape") if length >= 0 else None
 
 
 def _skip_string(data: bytes, at: int) -> int:

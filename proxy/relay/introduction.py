@@ -19,11 +19,14 @@ MAX_SOFTWARE_CHARS = 512  # of what is kept with each connection
 class Identity:
     """Who a client is, as far as it has said so. `tap_state` and `limited` are None again after a change."""
 
-    __slots__ = ("_client_id", "_principal", "limited", "login", "memo", "opened", "tap_state")
+    __slots__ = (
+        "_client_id", "_client_software", "_principal", "limited", "login", "memo", "opened", "tap_state",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.memo = PrefixMemo()
         self._client_id: str | None = None
+        self._client_software: str | None = None
         self._principal: str | None = None
         self.tap_state: object | None = None
         self.limited: object | None = None
@@ -38,6 +41,16 @@ class Identity:
     def client_id(self, client_id: str | None) -> None:
         if client_id != self._client_id:
             self._client_id, self.tap_state, self.limited = client_id, None, None
+
+    @property
+    def client_software(self) -> str | None:
+        return self._client_software
+
+    @client_software.setter
+    def client_software(self, software: str | None) -> None:
+        if software != self._client_software:
+            self._client_software = software
+            self.memo.clear()  # what a client of this software may do is remembered there
 
     @property
     def principal(self) -> str | None:

@@ -61,12 +61,11 @@ class Session(Identity):
     __slots__ = (
         "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_now", "_own_waiting",
         "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered", "_waiting",
-        "account", "agenda", "broker_frames", "client_software", "closing", "due", "fetch_session", "fetch_state",
+        "account", "agenda", "broker_frames", "closing", "due", "fetch_session", "fetch_state",
         "finishing", "gates", "has_closed", "host", "muted_by", "muted_until", "number", "record", "recorder",
         "reports_running", "requests", "routes",
     )  # fmt: skip
 
-    client_software: str | None
     host: str | None
     closing: Closing | None
     finishing: Closing | None  # becomes `closing` once all that waits for a response has it
@@ -96,7 +95,7 @@ class Session(Identity):
         self.record: Callable[[Recorded], None] = self.recorder.add
         self.due = 0  # bytes of responses of our own in _waiting
         self.number = 0  # of the connection
-        self.client_software = self.host = self.closing = self.finishing = None
+        self.host = self.closing = self.finishing = None
         self.has_closed = False
         self.fetch_state: object | None = None
         self.fetch_session: FetchSession | None = None

@@ -30,6 +30,7 @@ from hostile import schemas, signatures
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
 from hostile.guards import ON_GUARDS
+from hostile.habits import HABITS
 from hostile.honest import Waits
 from hostile.letters import LETTERS
 from hostile.letters import TOPIC as LETTER_TOPIC
@@ -66,6 +67,7 @@ interceptors:
 
 ALL = (
     *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES, *SIGNATURES,
+    *HABITS,
 )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ def produce(
     version: int = 8,
     acks: int = -1,
     number: int = 1,
+    client: bytes = CLIENT_ID,
 ) -> bytes:
     """A Produce request; versions 3 to 8 have the same layout."""
     parts = []
@@ -56,7 +57,7 @@ def produce(
             for index, data in partitions
         ]
         parts.append(string(name) + array(records))
-    return frame(0, version, string(None) + struct.pack(">hi", acks, 10_000) + array(parts), number)
+    return frame(0, version, string(None) + struct.pack(">hi", acks, 10_000) + array(parts), number, client=client)
 
 
 def offset_commit(topic: bytes, partitions: int) -> bytes:

@@ -44,6 +44,8 @@ topics:
   - {{name: trial, policy: json, mode: shadow}}
   - {{name: failing, policy: fails}}
   - {{name: slow, policy: sleeps}}
+producers:
+  - {{topics: [trial], mode: shadow, compression: [zstd], compress_from: 0}}
 interceptors:
   - {{type: add_header, headers: {{source: shop}}, topics: [orders]}}
   - {{type: "live_plugins:Raises", name: raises, topics: [trial], max_failures: 5, pause: 5s,

@@ -11,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from support import oracle
+from support import oracle, produce_requests
+from support.client import FakeClient
 from support.dialogue import MAX_FRAME, Dialogue, request
 from support.examples import sparse
+from support.producer_habits import Asking, habits
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
@@ -118,6 +120,21 @@ def topic_limits() -> Remember:
     return limits.forget
 
 
+def violations() -> Remember:
+    asking = Asking(habits(topics=["*"], idempotence="required"))
+    entity = oracle.request(
+        ApiKey.PRODUCE, 8, acks=1, transactional_id=None,
+        topic_data=[{"name": "orders", "partition_data": [{"index": 0, "records": produce_requests.batch("one")}]}],
+    )  # fmt: skip
+
+    def send(name: str) -> None:
+        asking.entries.of_topic(name)
+        frame = oracle.request_frame(entity, 1, name)
+        asking.started(8, frame, FakeClient(client_software=name, principal=f"User:{name}")).request(frame)
+
+    return send
+
+
 def write_rights() -> Remember:
     rights, slices = (
         WriteRights(lambda: 0.0),
@@ -156,7 +173,7 @@ KINDS: dict[str, Callable[[], Remember]] = {
     one.__name__: one
     for one in (
         rules, interceptors, commits, groups, log_lines, beginnings, acks, software,
-        topic_limits, write_rights, large_topics, audited_topics, readers, addresses,
+        topic_limits, violations, write_rights, large_topics, audited_topics, readers, addresses,
     )
 }  # fmt: skip
 

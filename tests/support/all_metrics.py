@@ -17,6 +17,7 @@ from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
 from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
+from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
 from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets
 from kafka_sidecar.proxy.features.rate_limits.meter import Meter
 from kafka_sidecar.proxy.features.schema_registries.registries import families_of
@@ -57,6 +58,7 @@ def all_metrics(*own: Metric) -> Metrics:
         _consumers(count(601)).families,
         lambda: [durations_of({"json": calls})],
         watchdog.families,
+        _producer_habits(count(601)).families,
         _interception(number, own).families,
         _large_messages(number).families,
         threads.families,
@@ -144,6 +146,14 @@ def _dead_letters(number: count[int]) -> Any:
     )  # fmt: skip
     sender = SimpleNamespace(failures=next(number))
     return SimpleNamespace(stats=stats, store=store, sender=sender, oldest_s=next(number), missing={"a": "", "b": ""})
+
+
+def _producer_habits(number: count[int]) -> HabitStats:
+    stats = HabitStats(lambda: NOW)
+    stats.violations["orders", "acks", "enforce"] = next(number)
+    stats.batches[4][-1] = next(number)
+    stats.producers.forgotten = next(number)
+    return stats
 
 
 def _interception(number: count[int], own: Iterable[Metric]) -> InterceptionStats:

@@ -36,6 +36,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_transaction,
 )
 from kafka_sidecar.proxy.features.denials import MAX_NAMED, Denials, Denied, explained
+from kafka_sidecar.proxy.relay.acks import ProduceHead
 from kafka_sidecar.proxy.relay.exchange import Client
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
@@ -212,11 +213,11 @@ class CheckProduce:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    def allows(self, client: Client, transactional_id: str | None, topics: Sequence[str | bytes]) -> bool:
+    def allows(self, client: Client, head: ProduceHead, topics: Sequence[str | bytes]) -> bool:
         """As `exchanges.limits.Guard`."""
         needs = [on_topic(Operation.WRITE, topic) for topic in topics]
-        if transactional_id is not None:
-            needs.append(on_transaction(Operation.WRITE, transactional_id))
+        if head.transactional_id is not None:
+            needs.append(on_transaction(Operation.WRITE, head.transactional_id))
         return self._rules.allow_all(ApiKey.PRODUCE, needs, client)
 
     def start(self, client: Client, version: int) -> CheckProduceRun:

@@ -28,6 +28,7 @@ from kafka_sidecar.policies.plans import (
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import (
+    UNKNOWN_TOPIC,
     PartitionRejection,
     summarize,
     without_errors,
@@ -37,9 +38,6 @@ from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.relay.exchange import Client
 
-UNKNOWN_TOPIC = PartitionRejection(
-    ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here"
-)  # clients look it up again
 # Retriable, and the records have gone nowhere: producers try again until their own limit.
 TIMED_OUT = PartitionRejection(ErrorCode.REQUEST_TIMED_OUT, "the validation took longer than validation.timeout")
 

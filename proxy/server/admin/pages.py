@@ -35,6 +35,7 @@ from kafka_sidecar.proxy.server.server import Server
 
 Query = Mapping[str, str]
 MAX_CONNECTIONS_LISTED = 200  # each takes some 10 us of the event loop
+PRODUCER_FILTERS = ("topic", "client_id", "principal")
 FILTERS = ("client", "client_id", "listener")  # the client's address with or without its port
 
 
@@ -60,6 +61,7 @@ class Admin:
             "PUT /log-level": self._set_log_level,
             "/topics": lambda query: json_page(200, list_topics(server)),
             "/connections": lambda query: json_page(200, list_connections(server, query)),
+            "/producers": lambda query: json_page(200, list_producers(server, query)),
         }
         # What a path names after its last slash.
         self._items: dict[str, Callable[[str], Page]] = {
@@ -168,3 +170,11 @@ def _matches(connection: Connection, wanted: Mapping[str, str]) -> bool:
         "listener": (connection.listener,),
     }
     return all(value in have[name] for name, value in wanted.items())
+
+
+def list_producers(server: Server, query: Query) -> dict[str, Any]:
+    """The clients that have sent last to the topics of `producers:`, and how; of a topic or client id of the query."""
+    habits = server.features.producer_habits
+    if habits is None:
+        return {"known": 0, "forgotten": 0, "producers": []}
+    return habits.list_producers({name: query[name] for name in PRODUCER_FILTERS if name in query})

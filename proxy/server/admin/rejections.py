@@ -43,7 +43,8 @@ def list_rejections(server: Server) -> dict[str, Any]:
     recent = _recent(server)
     batches = recent.newest(MAX_LISTED) if recent is not None else ()
     denied = (map(partial(_summary_of_denial, of), of.newest(MAX_LISTED)) for of in server.features.denials)
-    found = merge(map(_summary, batches), *denied, key=itemgetter("timestamp"), reverse=True)
+    others = (one.newest(MAX_LISTED) for one in server.features.rejections)
+    found = merge(map(_summary, batches), *denied, *others, key=itemgetter("timestamp"), reverse=True)
     return {"rejections": list(islice(found, MAX_LISTED))}
 
 
@@ -61,6 +62,9 @@ def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | Non
     for denials in server.features.denials:
         if (denial := denials.find(rejection_id)) is not None:
             return _explain_denial(denials, denial)
+    others = (one.explain(rejection_id) for one in server.features.rejections)
+    if (found := next(filter(None, others), None)) is not None:
+        return found
     recent = _recent(server)
     batch = recent.find(rejection_id) if recent is not None else None
     if batch is None:
@@ -84,11 +88,11 @@ def why_unknown(server: Server, rejection_id: str) -> str:
     from kafka_sidecar.proxy.features.validation.rejections import MAX_RECENT
 
     recent, denials = _recent(server), server.features.denials
-    prefixes = [f"{one.prefix}-" for one in (recent, *denials) if one is not None]
+    prefixes = [f"{one.prefix}-" for one in (recent, *denials, *server.features.rejections) if one is not None]
     if not prefixes:
         return "this sidecar validates nothing and denies nothing"
     if rejection_id.startswith(tuple(prefixes)):
-        return f"only the last {MAX_RECENT} rejected batches, and as many denials, are stored, and this one is older"
+        return f"only the last {MAX_RECENT} rejections of each kind are stored, and this one is older"
     own = " or ".join(prefixes)
     return f"it is not from this process, whose ids begin with {own}: another sidecar's, or before a restart"
 

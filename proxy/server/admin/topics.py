@@ -33,6 +33,7 @@ def describe_topic(server: Server, name: str) -> dict[str, Any]:
         "topic_id": urlsafe_b64encode(topic_id).rstrip(b"=").decode() if topic_id != NO_ID else None,
         "validation": _validation(server, name, topic_id),
         "interceptors": _interceptors(server, name),
+        "producers": _producers(server, name),
     }
 
 
@@ -64,6 +65,16 @@ def _interceptors(server: Server, name: str) -> list[dict[str, Any]]:
     from kafka_sidecar.proxy.features.interception.from_config import describe_interceptors
 
     return describe_interceptors(interception.catalog, name)
+
+
+def _producers(server: Server, name: str) -> list[dict[str, Any]]:
+    """What is required of the topic's producers, in the order in which their principals are looked for."""
+    habits = server.features.producer_habits
+    if habits is None:
+        return []
+    from kafka_sidecar.proxy.features.producer_habits.from_config import describe
+
+    return [describe(entry) for entry in habits.entries.of_topic(name)]
 
 
 def _in_short(topic: dict[str, Any]) -> dict[str, Any]:

@@ -86,6 +86,7 @@ class Listing:
 LISTINGS = {
     "/rejections": Listing("rejections", 100, "timestamp", is_falling=True),
     "/connections": Listing("connections", 200, "duration_s"),
+    "/producers": Listing("producers", 500, "at", is_falling=True),
 }
 
 

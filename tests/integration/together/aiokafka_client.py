@@ -11,7 +11,7 @@ from integration.together.connection import LIMIT_S, Connection, Reading
 from integration.together.records import Batch, Outcome, Read, Script, Seen, Sent, Transaction
 
 # It does not know INVALID_RECORD (87): to it that is an unknown error.
-ERRORS = {10: "MESSAGE_TOO_LARGE", -1: "INVALID_RECORD"}
+ERRORS = {10: "MESSAGE_TOO_LARGE", 44: "POLICY_VIOLATION", -1: "INVALID_RECORD"}
 
 
 def produce(at: Connection, script: Script) -> list[Sent]:

@@ -12,7 +12,7 @@ from integration.front import logged
 from integration.scenarios.target import headers_of
 from integration.together.connection import Reading
 from integration.together.features import Place
-from integration.together.model import INVALID, OTHERS_INVALID, Isolation, Model, Segments, stored
+from integration.together.model import INVALID, NOT_AS_REQUIRED, OTHERS_INVALID, Isolation, Model, Segments, stored
 from integration.together.records import Read, Sent
 from integration.together.scenario import PARTITIONS
 
@@ -79,7 +79,7 @@ class Counted:
         # Of a message in segments no more are sent once one is rejected, but by Java, which is not asked in between.
         stops = is_rejected and bool(batch.segments) and sent.library != "java"
         count = 1 if stops else len(batch.segments or batch.records)
-        is_ours = is_rejected and errors <= {INVALID, OTHERS_INVALID}
+        is_ours = is_rejected and errors <= {INVALID, OTHERS_INVALID, NOT_AS_REQUIRED}
         large = [] if batch.segments else [self.model.segments(*place, segments) for place in stored([sent])]
         sums = {"count": count, **_total(large)}
         _add(found, ("produce_attempt", "ATTEMPT", sent.producer), sums)

@@ -19,6 +19,7 @@ MECHANISM = "SCRAM-SHA-256"
 ALICE = Login(MECHANISM, "alice", "pw-of-alice")  # a user of the sidecar's own
 PLUGGED = Path(__file__).with_name("plugged")
 LIMIT = 100_000  # of the topic's batches
+MAX_RECORDS = 3  # of a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,13 @@ def _authorization(place: Place) -> Section:
     ]}}  # fmt: skip
 
 
+def _habits(place: Place) -> Section:
+    return {"producers": [
+        {"topics": [place.topic], "principals": ["User:mallory"], "mode": "off"},
+        {"topics": [place.topic], "acks": 1, "client_id": ".+", "max_records": MAX_RECORDS},
+    ]}  # fmt: skip
+
+
 def _client_login(place: Place) -> Section:
     users = place.folder / "users"
     users.write_text(format_user(ALICE.user, MECHANISM, create_verifier(MECHANISM, ALICE.password)))
@@ -195,6 +203,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature("li", "large messages in segments that li-apache-kafka-clients has produced", _large()),
         Feature("audit", "audit", _audit),
         Feature("authorization", "rules; another topic in the same requests is denied", _authorization),
+        Feature("habits", "producers may send three records a batch at most; some batches have four", _habits),
         Feature("topic_configs", "`record.validation.policy` on the topic, set through the sidecar",
                 lambda place: {"topic_configs": {"topic": f"{place.topic}-configs"}}),
         Feature("broker_login", "the sidecar logs in to the brokers", _broker_login),

@@ -18,6 +18,7 @@ ERRORS = {
     "": "",
     "InvalidRecordException": "INVALID_RECORD",
     "KafkaException": "OTHERS_INVALID",
+    "PolicyViolationException": "POLICY_VIOLATION",
     "RecordTooLargeException": "MESSAGE_TOO_LARGE",
 }
 

@@ -18,8 +18,9 @@ Look = tuple[str, str, str | None, int]  # hook, client id, header id, size of t
 Letter = tuple[int, bytes | None, bytes | None, Headers]  # with the partition that it was sent to
 Isolation = Literal["read_committed", "read_uncommitted"]
 LARGE = ("slices", "objects", "li")
-MAX_BATCH_BYTES = 100_000
+MAX_BATCH_BYTES, MAX_RECORDS = 100_000, 3
 INVALID, OTHERS_INVALID, TOO_LARGE = "INVALID_RECORD", "OTHERS_INVALID", "MESSAGE_TOO_LARGE"
+NOT_AS_REQUIRED = "POLICY_VIOLATION"
 MARKED = ("kafka_sidecar.invalid", b"undamaged/header_value")
 SENT, TRIED, CONSUMED = ("sent", b"sidecar"), ("tried", b"1"), ("consumed", b"sidecar")
 # The schema of all values, by its GUID: an object with a number.
@@ -65,6 +66,8 @@ class Model:
         """Of each record, empty where it is acknowledged: the error that the producer gets."""
         batch = sent.batch
         records = batch.segments or batch.records
+        if "habits" in self.features and not batch.segments and len(records) > MAX_RECORDS:
+            return [NOT_AS_REQUIRED] * len(records)  # before any policy is asked
         invalid = [self.is_invalid(one) for one in records]
         if any(invalid):
             if batch.segments:

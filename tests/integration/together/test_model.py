@@ -40,6 +40,11 @@ def test_a_large_record_is_rejected_with_its_batch_unless_it_is_stored_in_parts(
         assert model(name).errors(sent(LARGE, EDIT)) == ["", ""]
 
 
+def test_a_batch_with_too_many_records_is_rejected_before_any_policy_is_asked() -> None:
+    assert model("habits", "json").errors(sent(BROKEN, EDIT, EDIT, EDIT)) == ["POLICY_VIOLATION"] * 4
+    assert model("habits", "json").errors(sent(BROKEN, EDIT, EDIT))[0] == "INVALID_RECORD"
+
+
 def test_interceptors_change_hide_and_leave_records_in_their_order() -> None:
     (seen,) = model("changes", "hides", "fails").delivered([sent(HIDE, EDIT)], "read_uncommitted")
     headers = (("do", b"edit"), ("sent", b"sidecar"), ("tried", b"1"), ("consumed", b"sidecar"))

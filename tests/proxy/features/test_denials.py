@@ -15,11 +15,12 @@ from support.authorization import IDS, Site
 from support.client import FakeClient
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-from kafka_sidecar.proxy.features import denials
+from kafka_sidecar.proxy.exchanges import repeated
+from kafka_sidecar.proxy.exchanges.repeated import MAX_NAME_BYTES
 from kafka_sidecar.proxy.features.authorization.acls import Operation, Resource
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
-from kafka_sidecar.proxy.features.denials import MAX_NAME_BYTES, MAX_NAMED, Denials, Denied
+from kafka_sidecar.proxy.features.denials import MAX_NAMED, Denials, Denied
 from kafka_sidecar.proxy.telemetry import log_limiter
 from kafka_sidecar.proxy.telemetry.log_limiter import write_held_back
 from kafka_sidecar.proxy.telemetry.logs import KEYS, JsonLines
@@ -132,7 +133,7 @@ def test_of_a_request_with_many_only_some_are_named_and_all_are_counted(caplog: 
 def test_names_that_clients_choose_are_bounded_in_number_and_bytes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(denials, "MAX_RECENT", 10)
+    monkeypatch.setattr(repeated, "MAX_RECENT", 10)
     client = FakeClient()
     client.client_id = client.client_software = client.principal = "\u4e2d" * 100_000
     site = Denials(Counter(), lambda: 0.0)

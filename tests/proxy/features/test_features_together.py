@@ -187,7 +187,7 @@ def composed(features: Any) -> dict[str, list[str]]:
     """By API, the stages that its requests are taken through, in their order; those of records within their stage."""
     found = {}
     for key, exchanges in features._exchanges.items():
-        stages = [*filter(None, [getattr(exchanges, "guard", None)]), *exchanges.stages]
+        stages = [*getattr(exchanges, "guards", filter(None, [getattr(exchanges, "guard", None)])), *exchanges.stages]
         found[ApiKey(key).name] = [
             type(one).__name__
             for stage in stages
@@ -203,6 +203,7 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     features = started(
         ADDS, READS, commits, large_messages=large, topics=[{"name": "orders", "policy": "json", "consume": "hide"}],
         authorization={"default": "deny"}, topic_configs={"topic": "other"},
+        producers=[{"topics": ["orders"], "acks": "all"}],
         rate_limits=[{"name": "shop", "produce_bytes": 1, "action": "reject"}],
         topic_guards=[{"partitions": {"max": 50}, "delete": "deny", "other_configs": "deny"}],
     )  # fmt: skip
@@ -210,7 +211,9 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
     assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
         "PRODUCE": [
             "CheckProduce",
+            "HeadStage",
             "RejectStage",
+            "HabitsStage",
             "SegmentStage",
             "Validator",
             "SendStage",

@@ -9,7 +9,7 @@ import pytest
 from support.examples import for_each
 
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.relay.acks import MAX_BYTES_BEFORE_ACKS, acks_at
+from kafka_sidecar.proxy.relay.acks import MAX_BYTES_BEFORE_ACKS, acks_at, read_head
 
 
 def produce(version: int, acks: int, client_id: bytes | None = b"app", transactional_id: bytes | None = None) -> bytes:
@@ -40,6 +40,8 @@ def test_the_acks_are_found_wherever_they_stand(request: tuple[int, bytes | None
     for acks in (-1, 0, 1):
         data = produce(version, acks, client_id, transactional_id)
         assert acks_of(version, b"__" + data, 2, len(data)) == acks
+        names = [None if name is None else name.decode() for name in (client_id, transactional_id)]
+        assert read_head(version, b"__" + data, 2) == (names[0], names[1] if version >= 3 else None, acks)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

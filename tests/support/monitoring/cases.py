@@ -123,6 +123,8 @@ CASES = (
         "orders-0 makes clients wait most of the time: rate limit shop", limit="shop"),
     case("RateLimitRejects", {"rate_limit_rejected_batches_total{limit='hard'}": RISES}, "9m", "15m",
         "orders-0 rejects batches over the rate limit hard", limit="hard"),
+    case("ProducersRejected", {"producer_violations_total{topic='orders',habit='acks',mode='enforce'}": RISES},
+        "9m", "15m", "orders-0 rejects producers that do not send as required: acks", habit="acks"),
     case("AuditIncomplete", {"audit_events_discarded_total{reason='buffer_full'}": LATE}, "29m", "35m",
         "What orders-0 has counted is partly lost: the audit of the last hour is unknown"),
     case("AuditIncomplete", {"audit_uncounted_total{api_key='Fetch',reason='unreadable'}": FIRST}, "29m", "35m",

@@ -136,6 +136,19 @@ REJECTIONS = Section("Rejections", (
         about="The policy itself has raised, or a fetch has failed."),
 ))  # fmt: skip
 
+PRODUCERS = Section("Producers", (
+    lines("Batches that are not sent as required", "cps",
+        (rate("producer_violations_total", "habit, mode"), "{{habit}} ({{mode}})"),
+        about="Only where producers: requires something. Mode shadow: they were allowed."),
+    lines("The same by topic, the first ten", "cps",
+        (f"topk(10, {rate('producer_violations_total', 'topic')})", "{{topic}}")),
+    lines("Batches by compression", "cps", (rate("producer_batches_total", "compression"), "{{compression}}"),
+        about="In topics of producers:."),
+    lines("Batches by acks", "cps", (rate("producer_batches_total", "acks"), "acks={{acks}}"), width=12),
+    lines("Clients that are no longer listed", "cps",
+        (rate("forgotten_producers_total", "instance"), "{{instance}}"), width=12),
+))  # fmt: skip
+
 DEAD_LETTERS = Section("Dead letters", (
     lines("Letters", "cps",
         (rate("dead_letters_queued_total", "topic"), "queued: {{topic}}"),
@@ -315,7 +328,7 @@ LARGE_MESSAGES = Section("Large messages", (
 ))  # fmt: skip
 
 SECTIONS = (
-    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, DEAD_LETTERS, REGISTRIES, INTERCEPTORS, LARGE_MESSAGES, BROKERS,
+    OVERVIEW, TRAFFIC, LATENCY, REJECTIONS, DEAD_LETTERS, PRODUCERS, REGISTRIES, INTERCEPTORS, LARGE_MESSAGES, BROKERS,
     LIMIT_PANELS, SECURITY, AUDIT, CONFIGURATION,
 )  # fmt: skip
 

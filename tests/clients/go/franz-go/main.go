@@ -1,10 +1,13 @@
-// A producer of franz-go: BOOTSTRAP TOPIC plain|idempotent|transactional, see package waves.
+// A producer of franz-go: BOOTSTRAP TOPIC plain|idempotent|transactional [SETTING=VALUE]..., see package waves.
+//
+// Settings are acks, codec and client-id, with Kafka's values.
 package main
 
 import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -27,6 +30,10 @@ func main() {
 	case "transactional":
 		options = append(options, kgo.TransactionalID(topic))
 	}
+	for _, setting := range os.Args[4:] {
+		name, value, _ := strings.Cut(setting, "=")
+		options = append(options, option(name, value))
+	}
 	client, err := kgo.NewClient(options...)
 	waves.Must(err)
 	defer client.Close()
@@ -45,6 +52,21 @@ func main() {
 		}
 		return failures, end
 	})
+}
+
+func option(name, value string) kgo.Opt {
+	switch name {
+	case "acks":
+		return kgo.RequiredAcks(map[string]kgo.Acks{"0": kgo.NoAck(), "1": kgo.LeaderAck(), "all": kgo.AllISRAcks()}[value])
+	case "codec":
+		return kgo.ProducerBatchCompression(map[string]kgo.CompressionCodec{
+			"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+			"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+		}[value])
+	case "client-id":
+		return kgo.ClientID(value)
+	}
+	panic("unknown setting " + name)
 }
 
 func send(client *kgo.Client, topic string, wave []waves.Record) []waves.Failure {

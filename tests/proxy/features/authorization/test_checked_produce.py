@@ -48,7 +48,7 @@ def exchanges(names: dict[bytes, str]) -> ProduceExchanges:
         assert key == ApiKey.PRODUCE
         return WHY if need.name == DENIED else None
 
-    return ProduceExchanges([], names.get, guard=CheckProduce(Rules(explain, names.get, Denials(COUNTS, time.time))))
+    return ProduceExchanges([], names.get, guards=[CheckProduce(Rules(explain, names.get, Denials(COUNTS, time.time)))])
 
 
 def begin(exchanges: ProduceExchanges, version: int, frame: bytes) -> Driven | None:

@@ -134,6 +134,14 @@ async def test_open_connections_of_all_are_listed_newest_first_and_counted(group
     assert (found["open"], [one["session"] for one in found["connections"]]) == (307, [3, 4, 1])
 
 
+async def test_producers_of_all_are_listed_those_that_have_sent_last_first(group: Group, pages: WorkerPages) -> None:
+    ours = {"known": 2, "forgotten": 1, "producers": [{"topic": "b", "at": "2026-11-22T21:00:02Z"}]}
+    theirs = {"known": 1, "forgotten": 0, "producers": [{"topic": "a", "at": "2026-11-22T21:00:03Z"}]}
+    found = value(await page(group, pages, "/producers", {1: json_page(200, ours), 2: json_page(200, theirs)}))
+    assert (found["known"], found["forgotten"]) == (3, 1)
+    assert [one["topic"] for one in found["producers"]] == ["a", "b"]
+
+
 async def test_a_page_that_is_the_same_everywhere_is_that_page(group: Group, pages: WorkerPages) -> None:
     same = json_page(200, {"topics": []})
     assert await page(group, pages, "/topics", {1: same, 2: same}) == same

@@ -1,0 +1,45 @@
+"""What is wrong with `producers:` beyond the types of its settings; and an entry described for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafka_sidecar.plugins.patterns import covers
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import Mistake
+from kafka_sidecar.proxy.features.producer_habits.habits import Entry
+
+PLACE = ("topics", "principals", "mode", "percent", "report")  # not what is required of a producer
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """Patterns that RE2 does not accept, entries that can never apply."""
+    earlier: list[tuple[str, int]] = []  # patterns of topics, and the entries that take all their producers
+    for index, settings in enumerate(config.producers):
+        try:
+            Entry(index + 1, settings)
+        except ValueError as error:
+            yield Mistake(("producers", index, "client_id"), str(error))
+        first = [next((at for wider, at in earlier if covers(wider, one)), None) for one in settings.topics]
+        if None not in first:
+            numbers = ", ".join(str(at) for at in sorted({at + 1 for at in first if at is not None}))
+            yield Mistake(
+                ("producers", index, "topics"),
+                f"never applies: entry {numbers} matches all of these topics first; move this entry up, or remove it",
+            )
+        if not settings.principals:
+            earlier += [(one, index) for one in settings.topics]
+
+
+def describe(entry: Entry) -> dict[str, Any]:
+    """What holds for producers of a topic, as the admin port shows it."""
+    given = entry.settings.model_dump(mode="json", exclude_defaults=True)
+    return {
+        "source": entry.source,
+        "principals": entry.settings.principals or None,
+        "mode": entry.settings.mode,
+        "percent": entry.settings.percent,
+        "report": entry.settings.report,
+        "required": {name: value for name, value in given.items() if name not in PLACE},
+    }

@@ -1,0 +1,49 @@
+"""`make bench-habits`: each sidecar requires what its column says, and the bench's requests are as required."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import habits
+import pytest
+import yaml
+from rig import frames
+from rig.frames import Address
+from rig.peers import Setting
+
+from kafka_sidecar.codec.records import batches
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.features.producer_habits.habits import Entries
+from kafka_sidecar.proxy.relay.acks import read_head
+
+pytestmark = pytest.mark.program
+
+TOPIC = frames.TOPIC.decode()
+
+
+def entries(folder: Path) -> dict[str, Entries]:
+    """By column."""
+    found = {}
+    for number, peer in enumerate(habits.peers(folder)):
+        setting = Setting(Address("127.0.0.1", 25_000 + 10 * number), Address("127.0.0.1", 9092), folder)
+        words = peer.command(setting)
+        text = Path(words[words.index("--config") + 1]).read_text() if "--config" in words else "{}"
+        config = Config.model_validate({"bootstrap_servers": "a:1", **yaml.safe_load(text)})
+        found[peer.name] = Entries(config.producers)
+    return found
+
+
+def test_each_sidecar_requires_the_habits_of_its_column(tmp_path: Path) -> None:
+    found = {name: one.find(TOPIC, None) for name, one in entries(tmp_path).items()}
+    needs = {name: entry.settings.needs_batches for name, entry in found.items() if entry is not None}
+    assert needs == {habits.HEAD: False, habits.OWN: True}
+    assert not entries(tmp_path)[habits.OTHER_TOPIC].are_empty
+
+
+def test_the_requests_of_the_bench_are_as_required(tmp_path: Path) -> None:
+    entry = entries(tmp_path)[habits.OWN].find(TOPIC, None)
+    assert entry is not None
+    for load in habits.workloads():
+        assert entry.faults_of_request(read_head(12, b"".join(load.request().stamp(1, 1)), 0), None) == ()
+        for data in load.batches:
+            assert entry.faults_of_batch(header := batches(data)[0].header, header.codec) == []
