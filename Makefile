@@ -80,7 +80,11 @@ format: install ## style, as far as ruff mends it
 
 # In Debian's Chromium: an installed one, or its packages unpacked into .cache, which needs no root.
 .PHONY: browser browser-test page-pictures
-browser: ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
+.venv/.browser: .venv/.installed requirements-browser.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-browser.lock
+	@touch $@
+
+browser: .venv/.browser ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
 	bash tests/browser/fetch.sh
 browser-test: install kafka browser ## the page of the admin port in a real browser, with a real broker
 	$(BIN)/pytest -m "browser" tests/browser
@@ -381,6 +385,8 @@ lock: install ## resolve the dependencies again, into requirements*.lock
 	    --group image --constraint requirements.lock -o requirements-image.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 	    --group docs --constraint requirements.lock -o requirements-docs.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+	    --group browser --constraint requirements.lock -o requirements-browser.lock
 
 .PHONY: clean
 clean: ## remove what was built and fetched
