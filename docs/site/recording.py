@@ -63,7 +63,7 @@ def output(command: Sequence[str]) -> Iterator[tuple[float, bytes]]:
     if pid == 0:
         os.environ |= {"TERM": "xterm", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
         os.environ.pop("NO_COLOR", None)
-        os.execvp(command[0], command)  # noqa: S606 - the command of the Makefile
+        os.execvp(command[0], list(command))  # noqa: S606 - the command of the Makefile
     ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     began = None
     while True:

@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 SMALLEST_PX = 640  # to be readable; on a narrower screen its box scrolls
 
 
-class Mermaid(Directive):
+class Mermaid(Directive):  # type: ignore[misc]  # docutils is not there for type checkers
     """A block of the language ``mermaid``, as an SVG image in the page."""
 
     has_content = True

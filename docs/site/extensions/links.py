@@ -17,7 +17,7 @@ REPOSITORY = os.environ.get("KAFKA_SIDECAR_URL", "").rstrip("/")
 LOG = getLogger(__name__)
 
 
-class LinksToFiles(SphinxTransform):
+class LinksToFiles(SphinxTransform):  # type: ignore[misc]  # Sphinx is not there for type checkers
     """Replaces what MyST makes of links to sources (downloads) and to folders (names that nothing has)."""
 
     default_priority = 5
