@@ -34,7 +34,7 @@ def open_view(browser: Browser, sidecar: Sidecar) -> Iterator[Open]:
     contexts, errors = [], []
 
     def opened(view: str, width: int = 1280, scheme: str = "light") -> Page:
-        context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=scheme)  # type: ignore[arg-type]
+        context = browser.new_context(viewport={"width": width, "height": 860}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(15_000)

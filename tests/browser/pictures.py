@@ -20,10 +20,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, scene(Path(folder)) as (_, sidecar), chromium() as browser:
         traffic = Traffic(sidecar.bootstrap)
         time.sleep(WARM_UP_S)
-        pages = {
-            scheme: browser.new_page(viewport=SIZE, color_scheme=scheme)  # type: ignore[arg-type]
-            for scheme in ("light", "dark")
-        }
+        pages = {scheme: browser.new_page(viewport=SIZE, color_scheme=scheme) for scheme in ("light", "dark")}
         for page in pages.values():
             page.goto(f"{sidecar.admin}/#now")
         time.sleep(HISTORY_S)

@@ -42,7 +42,8 @@ HIDE = """hidden => {
 
 def rows(page: Page, title: str) -> list[str]:
     """The text of the rows of a table."""
-    return page.locator(f'[role=region][aria-label="{title}"] tbody tr').all_inner_texts()
+    found = page.locator(f'[role=region][aria-label="{title}"] tbody tr').all_inner_texts()
+    return list(map(str, found))
 
 
 @pytest.mark.parametrize("view", VIEWS)
