@@ -33,6 +33,7 @@ UNKNOWN_TO_KIO = {
     ("TxnOffsetCommitResponse", 6),
     *((f"Produce{side}", version) for side in ("Request", "Response") for version in range(3)),
     *((f"OffsetCommit{side}", version) for side in ("Request", "Response") for version in range(2)),
+    *((f"CreateTopics{side}", version) for side in ("Request", "Response") for version in range(2)),
 }
 MILLISECOND = datetime.timedelta(milliseconds=1)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -170,21 +170,26 @@ class Meter:
             client.mute(until, limit.name)
             if len(self._muted) >= MAX_MUTED:
                 self._forget_read(now)
-            if (keys := self._due("throttled", client, limit)) is not None:
-                log.info("client throttled", extra={**keys, "detail": tank.rate, "throttle_s": round(owed_s, 3)})
+            if (suppressed := self._due("throttled", client, limit)) is not None:
+                log.info(
+                    "client throttled",
+                    extra={
+                        **keys_of(client, limit, suppressed),
+                        "detail": tank.rate,
+                        "throttle_s": round(owed_s, 3),
+                    },
+                )
 
     def _reject(self, client: Client, limit: Limit, topic: str) -> None:
         limit.counts.rejected += 1
-        if (keys := self._due("rejected", client, limit)) is not None:
-            log.warning("batch over a rate limit rejected", extra={**keys, "topic": topic})
+        if (suppressed := self._due("rejected", client, limit)) is not None:
+            log.warning(
+                "batch over a rate limit rejected", extra={**keys_of(client, limit, suppressed), "topic": topic}
+            )
 
-    def _due(self, what: str, client: Client, limit: Limit) -> dict[str, object] | None:
-        """The keys of a line, if one is due."""
-        suppressed = self._lines.due((what, limit.name, client.principal or "", client.client_id or ""))
-        if suppressed is None:
-            return None
-        who = {"session": client.number, "client_id": client.client_id, "principal": client.principal}
-        return {**who, "limit": limit.name, "suppressed": suppressed}
+    def _due(self, what: str, client: Client, limit: Limit) -> int | None:
+        """How many lines were suppressed, if one is due."""
+        return self._lines.due((what, limit.name, client.principal or "", client.client_id or ""))
 
     def _forget_read(self, now: float) -> None:
         self._muted = {number: until for number, until in self._muted.items() if until > now}
@@ -205,3 +210,14 @@ class Meter:
         yield gauge("rate_limit_muted_connections", "Client connections that are not read now", len(self._muted))
         in_use = self._buckets.in_use(now) if self._shows_buckets else 0
         yield gauge("rate_limit_buckets", "Buckets that are not full", in_use)
+
+
+def keys_of(client: Client, limit: Limit, suppressed: int) -> dict[str, object]:
+    """Of a log line: whose requests, and of which limit."""
+    return {
+        "session": client.number,
+        "client_id": client.client_id,
+        "principal": client.principal,
+        "limit": limit.name,
+        "suppressed": suppressed,
+    }
