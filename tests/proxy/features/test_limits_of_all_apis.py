@@ -14,7 +14,7 @@ import pytest
 from support.client import FakeClient, exchange_of
 from support.dialogue import Dialogue
 from support.driven import Driven
-from support.examples import TAKES_FEW, some
+from support.examples import some
 from support.features import started
 from support.interception import Intercepting  # noqa: F401 - its interceptors are named in a configuration
 from support.lines import MAX_LINES, Lines
@@ -31,7 +31,6 @@ from kafka_sidecar.proxy.relay.exchange import Forward, Respond, Send, TopicName
 from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 
 AT_MOST = 1_500  # fewer than the default, for the test's time; more than are looked into without a thread
-VERY_MANY = AT_MOST + 1 if TAKES_FEW else 3 * AT_MOST  # that a broker may send
 LINE_S = 1e-6
 RULES = [
     *({"principals": [f"User:u{at}"], "topics": [f"team-{at}-*"], "groups": [f"team-{at}-*"]} for at in range(50)),
@@ -194,7 +193,7 @@ def test_others_have_their_turns_while_a_response_of_very_many_elements_is_looke
 ) -> None:
     version = APIS[key].max_version
     asked, answered = messages_of(key)
-    for path, message in with_many(answered, version, VERY_MANY):
+    for path, message in with_many(answered, version, 3 * AT_MOST):
         frame = encode_request(asked(), version, 7, "app") if asked is not None else header_of(key)
         exchange, counted = begin(features, key, frame, principal), Counted()
         assert isinstance(message, Message)

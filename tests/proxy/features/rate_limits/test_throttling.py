@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support import oracle
+from support.builds import PURE
 from support.dialogue import pieces, request
 from support.fetches import fetch_request
 from support.interception import fetch_response
@@ -277,7 +278,7 @@ def test_a_request_of_very_many_batches_keeps_no_other_client_waiting() -> None:
     frame = sent(1, records=RECORDS * 50_000)
     with Lines() as lines:
         talk.client(frame)
-    assert lines.most < MAX_LINES
+    assert lines.most < MAX_LINES * (10 if PURE else 1)  # those of the walk count where it is not compiled
     counted = talk.counted("rate_limit_bytes")["limit0", "produce"]
     assert MAX_BATCHES * SIZE < counted < MAX_BATCHES * SIZE + 2 * SLICE_BYTES
 
