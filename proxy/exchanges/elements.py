@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import decode_response, encode_request
@@ -29,6 +29,8 @@ from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import TOPIC_RESOURCE, OpenMessage, Rejection, reject_resource
 from kafka_sidecar.proxy.relay.exchange import Client, Send
 
+A = TypeVar("A", bound="ElementsApi")
+
 
 def _reject_nothing(of: Any, why: Rejection) -> Struct:
     raise AssertionError("an API without elements")
@@ -45,6 +47,10 @@ class ElementsApi:
     reject: Callable[[Any, Rejection], Struct] = _reject_nothing  # the result of an element
     # What an element and its result have in common. None: brokers give results in any order, ours come last.
     identify: Callable[[Any], Hashable] | None = None
+
+    def extended(self, kind: type[A], **more: Any) -> A:
+        """The same with what a feature knows of this API besides."""
+        return kind(**{one.name: getattr(self, one.name) for one in fields(self)}, **more)
 
     def elements(self, request: Any) -> list[Any]:
         """All of a request."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -94,8 +94,3 @@ class CheckedApi(ElementsApi):
             values = {"error_code": why.error_code, "error_message": why.message}
             return replace_fields(self.response(), **{name: values[name] for name in values.keys() & fields})
         return self.answer(self.reject(one, why) for one in self.elements(request))
-
-
-def checked(api: ElementsApi, **more: Any) -> CheckedApi:
-    """An API that other features know too, with what it needs."""
-    return CheckedApi(**{field.name: getattr(api, field.name) for field in fields(api)}, **more)

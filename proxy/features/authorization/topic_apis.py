@@ -28,7 +28,6 @@ from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
     Need,
-    checked,
     on_cluster,
     on_group,
     on_topic,
@@ -127,7 +126,7 @@ def _reject_description(of: describe_topic_partitions.TopicRequest, why: Rejecti
 
 
 TOPIC_APIS: Mapping[int, CheckedApi] = {
-    ApiKey.DELETE_TOPICS: checked(elements.DELETE_TOPICS, need_of=_deleted),
+    ApiKey.DELETE_TOPICS: elements.DELETE_TOPICS.extended(CheckedApi, need_of=_deleted),
     ApiKey.DELETE_RECORDS: CheckedApi(
         request=delete_records.DeleteRecordsRequest,
         response=delete_records.DeleteRecordsResponse,
@@ -136,13 +135,15 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
         need_of=partial(named, Operation.DELETE),
         reject=_reject_records,
     ),
-    ApiKey.CREATE_PARTITIONS: checked(elements.CREATE_PARTITIONS, need_of=partial(named, Operation.ALTER)),
-    ApiKey.ALTER_CONFIGS: checked(elements.ALTER_CONFIGS, need_of=partial(_config_resource, Operation.ALTER_CONFIGS)),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: checked(
-        elements.INCREMENTAL_ALTER_CONFIGS, need_of=partial(_config_resource, Operation.ALTER_CONFIGS)
+    ApiKey.CREATE_PARTITIONS: elements.CREATE_PARTITIONS.extended(CheckedApi, need_of=partial(named, Operation.ALTER)),
+    ApiKey.ALTER_CONFIGS: elements.ALTER_CONFIGS.extended(
+        CheckedApi, need_of=partial(_config_resource, Operation.ALTER_CONFIGS)
     ),
-    ApiKey.CREATE_TOPICS: checked(
-        elements.CREATE_TOPICS, unless=on_cluster(Operation.CREATE), need_of=partial(named, Operation.CREATE)
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: elements.INCREMENTAL_ALTER_CONFIGS.extended(
+        CheckedApi, need_of=partial(_config_resource, Operation.ALTER_CONFIGS)
+    ),
+    ApiKey.CREATE_TOPICS: elements.CREATE_TOPICS.extended(
+        CheckedApi, unless=on_cluster(Operation.CREATE), need_of=partial(named, Operation.CREATE)
     ),
     ApiKey.DESCRIBE_CONFIGS: CheckedApi(
         request=describe_configs.DescribeConfigsRequest,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -395,29 +395,25 @@ def _reject_duplicates_and_nulls(configs: list[Any], nulls: Iterable[str]) -> Re
     return None
 
 
-def _configs_api(api: ElementsApi, **more: Any) -> ConfigsApi:
-    return ConfigsApi(**{field.name: getattr(api, field.name) for field in fields(api)}, **more)
-
-
 CONFIGS_APIS: Mapping[int, ConfigsApi] = {
     api.key: api
     for api in (
-        _configs_api(
-            elements.CREATE_TOPICS,
+        elements.CREATE_TOPICS.extended(
+            ConfigsApi,
             key=ApiKey.CREATE_TOPICS,
             is_own=_is_named,
             new_values=_values_of_created,
             replaces=True,
         ),
-        _configs_api(
-            elements.ALTER_CONFIGS,
+        elements.ALTER_CONFIGS.extended(
+            ConfigsApi,
             key=ApiKey.ALTER_CONFIGS,
             is_own=_is_named,
             new_values=_values_of_replaced,
             replaces=True,
         ),
-        _configs_api(
-            elements.INCREMENTAL_ALTER_CONFIGS,
+        elements.INCREMENTAL_ALTER_CONFIGS.extended(
+            ConfigsApi,
             key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
             is_own=_has_operation,
             new_values=_values_of_incremental,

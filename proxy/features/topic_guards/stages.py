@@ -12,7 +12,7 @@ that creates its topics at each start still gets TOPIC_ALREADY_EXISTS.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -418,55 +418,33 @@ def _without(element: Any, own: Collection[str]) -> Any:
     return replace_fields(element, configs=tuple(one for one in element.configs if one.name not in own))
 
 
-def _guarded(api: ElementsApi, **more: Any) -> GuardedApi:
-    return GuardedApi(**{one.name: getattr(api, one.name) for one in fields(api)}, **more)
+def _guarded(
+    api: ElementsApi, key: ApiKey, operation: str, find: Find, name_of: Callable[[Any], str | bytes | None], **more: Any
+) -> GuardedApi:
+    return api.extended(GuardedApi, key=key, operation=operation, find=find, name_of=name_of, **more)
 
 
 GUARDED_APIS: Mapping[int, GuardedApi] = {
     api.key: api
     for api in (
         _guarded(
-            elements.CREATE_TOPICS,
-            key=ApiKey.CREATE_TOPICS,
-            operation="create",
-            find=_find_creation,
-            name_of=_name,
-            without=_without,
+            elements.CREATE_TOPICS, ApiKey.CREATE_TOPICS, "create", _find_creation, _name, without=_without,
             question_from=WITH_NUMBERS,
         ),
+        _guarded(elements.CREATE_PARTITIONS, ApiKey.CREATE_PARTITIONS, "alter", _find_partitions, _name),
         _guarded(
-            elements.CREATE_PARTITIONS,
-            key=ApiKey.CREATE_PARTITIONS,
-            operation="alter",
-            find=_find_partitions,
-            name_of=_name,
-        ),
-        _guarded(
-            elements.ALTER_CONFIGS,
-            key=ApiKey.ALTER_CONFIGS,
-            operation="alter_configs",
-            find=_find_replaced,
-            name_of=_name_of_resource,
+            elements.ALTER_CONFIGS, ApiKey.ALTER_CONFIGS, "alter_configs", _find_replaced, _name_of_resource,
             without=_without,
         ),
         _guarded(
-            elements.INCREMENTAL_ALTER_CONFIGS,
-            key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
-            operation="alter_configs",
-            find=_find_incremental,
-            name_of=_name_of_resource,
-            without=_without,
+            elements.INCREMENTAL_ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, "alter_configs", _find_incremental,
+            _name_of_resource, without=_without,
         ),
         _guarded(
-            elements.DELETE_TOPICS,
-            key=ApiKey.DELETE_TOPICS,
-            operation="delete",
-            find=_find_deletion,
-            name_of=_name_or_id,
-            question_from=None,
+            elements.DELETE_TOPICS, ApiKey.DELETE_TOPICS, "delete", _find_deletion, _name_or_id, question_from=None
         ),
     )
-}
+}  # fmt: skip
 _RUNS: Mapping[int, type[GuardTopicsRun]] = {
     ApiKey.CREATE_TOPICS: CreationRun,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: IncrementalRun,
