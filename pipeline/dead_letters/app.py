@@ -9,17 +9,6 @@ import typer
 
 from kafka_sidecar.pipeline.settings import load_config
 from kafka_sidecar.proxy.cli.dead_letters import options
-from kafka_sidecar.proxy.cli.dead_letters.app import COMPRESSION, GROUP
-from kafka_sidecar.proxy.cli.dead_letters.options import (
-    AsJson,
-    CommandConfig,
-    OriginalTopic,
-    Policy,
-    Reason,
-    RejectionId,
-    Since,
-    Until,
-)
 from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.loading import PLACEHOLDER
@@ -40,14 +29,14 @@ def report(
     topics: Topics,
     config: ConfigFile = None,
     bootstrap_servers: Brokers = None,
-    topic: OriginalTopic = None,
-    policy: Policy = None,
-    reason: Reason = None,
-    rejection_id: RejectionId = None,
-    since: Since = None,
-    until: Until = None,
+    topic: options.OriginalTopic = None,
+    policy: options.Policy = None,
+    reason: options.Reason = None,
+    rejection_id: options.RejectionId = None,
+    since: options.Since = None,
+    until: options.Until = None,
     path: Annotated[str, typer.Option(help="Folder of the tables.")] = "kafka-sidecar-dead-letters",
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Count the letters of whole topics, read from the brokers."""
     choice = options.choice(topic, policy, reason, rejection_id, since, until)
@@ -70,30 +59,25 @@ def replay(
     topics: Topics,
     sidecar: Annotated[str, typer.Option(help="The sidecar: host:port, which all executors can reach.")],
     config: ConfigFile = None,
-    command_config: CommandConfig = None,
-    topic: OriginalTopic = None,
-    policy: Policy = None,
-    reason: Reason = None,
-    rejection_id: RejectionId = None,
-    since: Since = None,
-    until: Until = None,
-    with_shadow: Annotated[
-        bool, typer.Option("--with-shadow", help="Also those of mode shadow, whose record is stored already.")
-    ] = False,
-    mend: Annotated[
-        Path | None, typer.Option(help="File with `interceptors:`, whose on_send changes records before.")
-    ] = None,
-    group: Annotated[str, typer.Option(help="Remembers what was replayed, also by the other command.")] = GROUP,
-    compression: Annotated[str, typer.Option(help=f"{', '.join(COMPRESSION)}.")] = "lz4",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing: show what would be sent where.")] = False,
-    as_json: AsJson = False,
+    command_config: options.CommandConfig = None,
+    topic: options.OriginalTopic = None,
+    policy: options.Policy = None,
+    reason: options.Reason = None,
+    rejection_id: options.RejectionId = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    with_shadow: options.WithShadow = False,
+    mend: options.Mend = None,
+    group: Annotated[str, typer.Option(help="Remembers what was replayed, also by the other command.")] = options.GROUP,
+    compression: options.Compression = "lz4",
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Send many records once more: a task for each partition.
 
     The guarantee is that of `kafka-sidecar dead-letters replay`. Exit codes: 0 all were accepted, 1 some were rejected.
     """
-    if compression not in COMPRESSION:
-        exit_with_error(f"--compression: {compression}: write one of {', '.join(COMPRESSION)}")
+    codec = options.codec_of(compression)
     choice = options.choice(topic, policy, reason, rejection_id, since, until, with_shadow)
     flags: dict[str, object] = {} if config is not None else {**PLACEHOLDER}
     settings = load_config(config, flags)
@@ -102,7 +86,7 @@ def replay(
     from kafka_sidecar.proxy.cli.dead_letters.printing import tally_json, tally_lines
     from kafka_sidecar.proxy.cli.dead_letters.replay import Order
 
-    order = Order(choice, group, COMPRESSION.index(compression), is_dry=dry_run)
+    order = Order(choice, group, codec, is_dry=dry_run)
     try:
         tally = command.replay_all(settings, _job(sidecar, command_config, order, mend), topics)
     except (*command.FAILURES, ValueError) as error:

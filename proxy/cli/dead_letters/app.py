@@ -17,19 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 from kafka_sidecar.proxy.cli.dead_letters import options
-from kafka_sidecar.proxy.cli.dead_letters.options import (
-    AsJson,
-    CommandConfig,
-    ConfigFile,
-    OriginalTopic,
-    Policy,
-    Reason,
-    RejectionId,
-    Servers,
-    Since,
-    Topics,
-    Until,
-)
 from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 
@@ -41,8 +28,6 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
 
 T = TypeVar("T")
-GROUP = "kafka-sidecar-dead-letters"
-COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 INTERRUPTED = 130
 PROGRESS_S, LOGGED_PROGRESS_S = 0.5, 10.0  # on a terminal, and elsewhere
 
@@ -51,18 +36,18 @@ dead_letters_app = typer.Typer(no_args_is_help=True, help="Records that policies
 
 @dead_letters_app.command("list")
 def show_list(
-    topics: Topics = None,
-    bootstrap_servers: Servers = None,
-    config: ConfigFile = None,
-    command_config: CommandConfig = None,
-    topic: OriginalTopic = None,
-    policy: Policy = None,
-    reason: Reason = None,
-    rejection_id: RejectionId = None,
-    since: Since = None,
-    until: Until = None,
+    topics: options.Topics = None,
+    bootstrap_servers: options.Servers = None,
+    config: options.ConfigFile = None,
+    command_config: options.CommandConfig = None,
+    topic: options.OriginalTopic = None,
+    policy: options.Policy = None,
+    reason: options.Reason = None,
+    rejection_id: options.RejectionId = None,
+    since: options.Since = None,
+    until: options.Until = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many letters.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Count letters by topic, policy, reason, mode and client."""
     from kafka_sidecar.proxy.cli.dead_letters.printing import overview_json, overview_lines
@@ -81,13 +66,13 @@ def show_letters(
     place: Annotated[
         str, typer.Argument(metavar="TOPIC[:PARTITION:OFFSET]", help="One letter as `list` names it, or a topic.")
     ],
-    bootstrap_servers: Servers = None,
-    config: ConfigFile = None,
-    command_config: CommandConfig = None,
-    rejection_id: RejectionId = None,
+    bootstrap_servers: options.Servers = None,
+    config: options.ConfigFile = None,
+    command_config: options.CommandConfig = None,
+    rejection_id: options.RejectionId = None,
     values: Annotated[bool, typer.Option("--values", help="Show keys and values: as text, or in base64.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Of the letters with a rejection id.")] = 10,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show a letter with all its reasons and headers.
 
@@ -111,27 +96,23 @@ def show_letters(
 
 @dead_letters_app.command("replay")
 def replay_letters(
-    topics: Topics = None,
-    bootstrap_servers: Servers = None,
-    config: ConfigFile = None,
-    command_config: CommandConfig = None,
-    topic: OriginalTopic = None,
-    policy: Policy = None,
-    reason: Reason = None,
-    rejection_id: RejectionId = None,
-    since: Since = None,
-    until: Until = None,
-    with_shadow: Annotated[
-        bool, typer.Option("--with-shadow", help="Also those of mode shadow, whose record is stored already.")
-    ] = False,
-    mend: Annotated[
-        Path | None, typer.Option(help="File with `interceptors:`, whose on_send changes records before.")
-    ] = None,
-    group: Annotated[str, typer.Option(help="Remembers what was replayed.")] = GROUP,
+    topics: options.Topics = None,
+    bootstrap_servers: options.Servers = None,
+    config: options.ConfigFile = None,
+    command_config: options.CommandConfig = None,
+    topic: options.OriginalTopic = None,
+    policy: options.Policy = None,
+    reason: options.Reason = None,
+    rejection_id: options.RejectionId = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    with_shadow: options.WithShadow = False,
+    mend: options.Mend = None,
+    group: Annotated[str, typer.Option(help="Remembers what was replayed.")] = options.GROUP,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
-    compression: Annotated[str, typer.Option(help=f"{', '.join(COMPRESSION)}.")] = "lz4",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing: show what would be sent where.")] = False,
-    as_json: AsJson = False,
+    compression: options.Compression = "lz4",
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Send records once more, where policies decide again.
 
@@ -141,11 +122,10 @@ def replay_letters(
     from kafka_sidecar.proxy.cli.dead_letters.replay import Order
     from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
 
-    if compression not in COMPRESSION:
-        exit_with_error(f"--compression: {compression}: write one of {', '.join(COMPRESSION)}")
+    codec = options.codec_of(compression)
     at = options.target(topics, bootstrap_servers, config, command_config)
     chosen = options.choice(topic, policy, reason, rejection_id, since, until, with_shadow)
-    order = Order(chosen, group, COMPRESSION.index(compression), _mender(mend), limit, dry_run)
+    order = Order(chosen, group, codec, _mender(mend), limit, dry_run)
     tally = Tally()
     try:
         _run(_replay(at, order, tally))

@@ -21,6 +21,8 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.security.client_settings import KafkaSettingError, client_settings, read_properties
 
+GROUP = "kafka-sidecar-dead-letters"
+COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 LOCAL = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}  # what a wildcard is reached by
 
 Topics = Annotated[
@@ -39,6 +41,12 @@ Reason = Annotated[list[str] | None, typer.Option("--reason", help="Of the rejec
 RejectionId = Annotated[list[str] | None, typer.Option("--rejection-id", help="From an error message or a log line.")]
 Since = Annotated[str | None, typer.Option(help="Rejected at this UTC time or after it, or so long ago: 2h.")]
 Until = Annotated[str | None, typer.Option(help="Rejected before; likewise.")]
+WithShadow = Annotated[
+    bool, typer.Option("--with-shadow", help="Also those of mode shadow, whose record is stored already.")
+]
+Mend = Annotated[Path | None, typer.Option(help="File with `interceptors:`, whose on_send changes records before.")]
+Compression = Annotated[str, typer.Option(help=f"{', '.join(COMPRESSION)}.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing: show what would be sent where.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -136,6 +144,13 @@ def choice(
         frozenset(topics or ()), frozenset(policies or ()), frozenset(reasons or ()), frozenset(rejection_ids or ()),
         _time("--since", since, now), _time("--until", until, now), with_stored,
     )  # fmt: skip
+
+
+def codec_of(compression: str) -> int:
+    """Its number; exits with code 2 if there is none of this name."""
+    if compression not in COMPRESSION:
+        exit_with_error(f"--compression: {compression}: write one of {', '.join(COMPRESSION)}")
+    return COMPRESSION.index(compression)
 
 
 def _time(option: str, text: str | None, now: int) -> int | None:
