@@ -116,8 +116,7 @@ def family_of_reloads(sources: Mapping[str, int]) -> Family:
 def _open_tokens(sasl: ClientSasl) -> TokenVerifier:
     """Raises KeysError, ConfigError."""
     try:
-        from kafka_sidecar.proxy.security.sasl.jwks import EndpointKeys, FileKeys
-        from kafka_sidecar.proxy.security.sasl.jwt_tokens import TokenRules, TokenVerifier
+        from kafka_sidecar.proxy.security.sasl.jwt_tokens import EndpointKeys, FileKeys, TokenRules, TokenVerifier
     except ImportError:
         raise ConfigError(
             "clients.sasl.mechanisms: OAUTHBEARER needs the extra jwt: in a clone, pip install '.[jwt]'"

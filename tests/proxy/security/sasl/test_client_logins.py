@@ -20,7 +20,7 @@ from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.security.sasl.jwks import EndpointKeys
+from kafka_sidecar.proxy.security.sasl.jwt_tokens import EndpointKeys
 from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 from kafka_sidecar.proxy.server.server import Server
 

@@ -14,7 +14,7 @@ from support.signed_tokens import Signer, key_set
 
 from kafka_sidecar.outbound.http import OutboundError
 from kafka_sidecar.outbound.jwks import KeysError, fetch_keys, parse_keys
-from kafka_sidecar.proxy.security.sasl.jwks import EndpointKeys, FileKeys
+from kafka_sidecar.proxy.security.sasl.jwt_tokens import EndpointKeys, FileKeys
 
 FIRST, SECOND = Signer("k1"), Signer.elliptic("k2")
 
