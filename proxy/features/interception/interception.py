@@ -22,7 +22,7 @@ from kafka_sidecar.proxy.features.interception.consume_stage import (
     InterceptorFetch,
     ShareStage,
 )
-from kafka_sidecar.proxy.features.interception.from_config import catalog
+from kafka_sidecar.proxy.features.interception.from_config import catalog, describe_interceptors
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
@@ -85,6 +85,10 @@ class Interception(Feature):
 
     def state(self) -> Mapping[str, Any]:
         return {"interceptors": [_state(guard) for guard in self.catalog.guards]}
+
+    def describe_topic(self, topic: str) -> list[dict[str, Any]]:
+        """The interceptors of a topic, in order."""
+        return describe_interceptors(self.catalog, topic)
 
     def families(self) -> Iterable[Family]:
         return self.stats.families()

@@ -1,16 +1,13 @@
-"""What is wrong with `producers:` beyond the types of its settings; and an entry described for a person."""
+"""What is wrong with `producers:` beyond the types of its settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kafka_sidecar.plugins.patterns import covers
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake
 from kafka_sidecar.proxy.features.producer_habits.habits import Entry
-
-PLACE = ("topics", "principals", "mode", "percent", "report")  # not what is required of a producer
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
@@ -30,16 +27,3 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
             )
         if not settings.principals:
             earlier += [(one, index) for one in settings.topics]
-
-
-def describe(entry: Entry) -> dict[str, Any]:
-    """What holds for producers of a topic, as the admin port shows it."""
-    given = entry.settings.model_dump(mode="json", exclude_defaults=True)
-    return {
-        "source": entry.source,
-        "principals": entry.settings.principals or None,
-        "mode": entry.settings.mode,
-        "percent": entry.settings.percent,
-        "report": entry.settings.report,
-        "required": {name: value for name, value in given.items() if name not in PLACE},
-    }

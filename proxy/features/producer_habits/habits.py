@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.codec.records.log_validator import InvalidBatch
@@ -22,6 +22,7 @@ NO_PRODUCER = -1  # in place of a producer id
 ALL_REPLICAS = -1  # acks=all
 BEFORE_RECORDS = 12  # bytes of a batch that its length does not count
 MAX_TOPICS = 10_000  # whose entries are remembered
+PLACE = ("topics", "principals", "mode", "percent", "report")  # settings that require nothing of a producer
 MAX_SHOWN = 3  # habits in a message to a client, as many record errors as Kafka shows
 
 
@@ -97,6 +98,18 @@ class Entry:
     def source(self) -> str:
         """For a person."""
         return f"producers (entry {self.number})"
+
+    def describe(self) -> dict[str, Any]:
+        """What holds for producers of a topic, as the admin port shows it."""
+        given = self.settings.model_dump(mode="json", exclude_defaults=True)
+        return {
+            "source": self.source,
+            "principals": self.settings.principals or None,
+            "mode": self.settings.mode,
+            "percent": self.settings.percent,
+            "report": self.settings.report,
+            "required": {name: value for name, value in given.items() if name not in PLACE},
+        }
 
     def enforces(self, crc: int) -> bool:
         """Whether a batch with this checksum is rejected; one that is sent again has the same result."""

@@ -46,6 +46,10 @@ class ProducerHabitsFeature(Feature):
     def families(self) -> Iterable[Family]:
         return self.stats.families()
 
+    def describe_topic(self, topic: str) -> list[dict[str, Any]]:
+        """What is required of its producers, in the order in which their principals are looked for."""
+        return [entry.describe() for entry in self.entries.of_topic(topic)]
+
     def list_producers(self, wanted: Mapping[str, str]) -> dict[str, Any]:
         """Those that have sent last, newest first; of these topics, client ids or principals."""
         producers = self.stats.producers

@@ -27,13 +27,14 @@ def list_topics(server: Server) -> dict[str, Any]:
 
 def describe_topic(server: Server, name: str) -> dict[str, Any]:
     """All that applies to one topic, known or not."""
-    topic_id = server.topics.id_of(name)
+    topic_id, habits = server.topics.id_of(name), server.features.producer_habits
+    interception = server.features.interception
     return {
         "topic": name,
         "topic_id": urlsafe_b64encode(topic_id).rstrip(b"=").decode() if topic_id != NO_ID else None,
         "validation": _validation(server, name, topic_id),
-        "interceptors": _interceptors(server, name),
-        "producers": _producers(server, name),
+        "interceptors": interception.describe_topic(name) if interception is not None else [],
+        "producers": habits.describe_topic(name) if habits is not None else [],
     }
 
 
@@ -56,25 +57,6 @@ def _validation(server: Server, name: str, topic_id: bytes) -> dict[str, Any]:
     except ValueError as error:  # a string that no policy understands
         return {"policies": [], "why": f"its record.validation.policy is invalid on this sidecar: {error}"}
     return describe_applied(applied) if applied else {"policies": [], "why": validator.rules.why_none(name)}
-
-
-def _interceptors(server: Server, name: str) -> list[dict[str, Any]]:
-    interception = server.features.interception
-    if interception is None:
-        return []
-    from kafka_sidecar.proxy.features.interception.from_config import describe_interceptors
-
-    return describe_interceptors(interception.catalog, name)
-
-
-def _producers(server: Server, name: str) -> list[dict[str, Any]]:
-    """What is required of the topic's producers, in the order in which their principals are looked for."""
-    habits = server.features.producer_habits
-    if habits is None:
-        return []
-    from kafka_sidecar.proxy.features.producer_habits.from_config import describe
-
-    return [describe(entry) for entry in habits.entries.of_topic(name)]
 
 
 def _in_short(topic: dict[str, Any]) -> dict[str, Any]:

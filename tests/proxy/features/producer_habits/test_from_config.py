@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 import yaml
 from support.features import started
-from support.producer_habits import entry
 
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.compose import find_mistakes
-from kafka_sidecar.proxy.features.producer_habits.from_config import describe
 
 
 def mistakes(folder: Path, *entries: Mapping[str, Any]) -> list[str]:
@@ -67,14 +65,3 @@ def test_an_entry_that_can_never_apply_is_a_mistake(tmp_path: Path) -> None:
 def test_a_pattern_that_re2_does_not_accept_is_not_applied() -> None:
     with pytest.raises(ConfigError, match="is not valid in RE2"):
         started(producers=[{"topics": ["orders"], "client_id": "("}])
-
-
-def test_only_what_is_required_is_shown_of_an_entry() -> None:
-    assert describe(entry(acks=1, compression=["lz4"], principals=["User:a"], mode="shadow")) == {
-        "source": "producers (entry 1)",
-        "principals": ["User:a"],
-        "mode": "shadow",
-        "percent": 100,
-        "report": True,
-        "required": {"acks": "1", "compression": ["lz4"]},
-    }

@@ -198,3 +198,14 @@ def test_a_share_of_batches_is_rejected_the_same_one_each_time() -> None:
     one = entry(acks="all", percent=30)
     assert [one.enforces(crc) for crc in (0, 29, 30, 99, 129, 130)] == [True, True, False, False, True, False]
     assert not entry(acks="all", mode="shadow").enforces(0)
+
+
+def test_only_what_is_required_is_shown_of_an_entry() -> None:
+    assert entry(acks=1, compression=["lz4"], principals=["User:a"], mode="shadow").describe() == {
+        "source": "producers (entry 1)",
+        "principals": ["User:a"],
+        "mode": "shadow",
+        "percent": 100,
+        "report": True,
+        "required": {"acks": "1", "compression": ["lz4"]},
+    }
