@@ -35,9 +35,9 @@ from rich.console import Console
 from kafka_sidecar.codec.records import Batch, Header, NewRecord, batches, build_batch
 from kafka_sidecar.pipeline.records.kafka_log import find_ranges
 from kafka_sidecar.pipeline.records.slices import Slice, cut_slices
+from kafka_sidecar.pipeline.records.tables import arrow_schema
 from kafka_sidecar.pipeline.replay.command import Request, run
 from kafka_sidecar.pipeline.replay.job import SCHEMA, Job, Row
-from kafka_sidecar.pipeline.replay.source import ARROW_SCHEMA
 from kafka_sidecar.pipeline.replay.validation import Replay, find_applied, open_rules
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.config.loading import Config
@@ -131,7 +131,7 @@ def connector(spark: SparkSession, job: Job, slices: Sequence[Slice], path: str)
                 values, keys, offsets = (column[at : at + REBUILT] for column in columns)
                 batch = rebuilt([NewRecord(v, k) for v, k in zip(values, keys, strict=True)], offsets[0], 0)
                 rows += replay.rows(Slice(TOPIC, partition, offsets[0], offsets[-1] + 1), [batch])
-            yield pyarrow.RecordBatch.from_pylist([row._asdict() for row in rows], schema=ARROW_SCHEMA)
+            yield pyarrow.RecordBatch.from_pylist([row._asdict() for row in rows], schema=arrow_schema(SCHEMA))
 
     ends = {str(number): max(one.end for one in slices if one.partition == number) for number in range(PARTITIONS)}
     source: DataFrame = (

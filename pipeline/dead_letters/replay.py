@@ -6,14 +6,13 @@ A task that Spark starts a second time ends what the first attempt has left open
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from kafka_sidecar.pipeline.records.tables import load_table
 from kafka_sidecar.proxy.cli.dead_letters.cluster import connect
 from kafka_sidecar.proxy.cli.dead_letters.mending import InterceptorMender
 from kafka_sidecar.proxy.cli.dead_letters.replay import Order, PartitionReplay
@@ -27,8 +26,6 @@ SCHEMA = (
     "topic string, policy string, reason string, outcome string, message string, records long, read long, "
     "passed_over long, bytes long"
 )
-_ARROW = {"string": pyarrow.string(), "long": pyarrow.int64()}
-ARROW_SCHEMA = pyarrow.schema([(name, _ARROW[kind]) for name, kind in (one.split() for one in SCHEMA.split(", "))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +40,6 @@ class ReplayJob:
     def opened(self) -> Order:
         """The order as a task uses it."""
         return self.order if self.mend is None else replace(self.order, mender=InterceptorMender(self.mend))
-
-
-class Partition(InputPartition):  # type: ignore[misc]  # Spark is not looked into
-    """One partition of a dead letter topic."""
-
-    def __init__(self, topic: str, partition: int) -> None:
-        super().__init__((topic, partition))
-        self.topic = topic
-        self.partition = partition
-
-
-class Reader(DataSourceReader):  # type: ignore[misc]
-    """Partitions as Spark's tasks."""
-
-    def __init__(self, job: ReplayJob, partitions: Sequence[tuple[str, int]]) -> None:
-        self._job = job
-        self._partitions = partitions
-
-    def partitions(self) -> list[InputPartition]:
-        return [Partition(*one) for one in self._partitions]
-
-    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        if not isinstance(partition, Partition):  # there is none
-            return
-        rows = tally_rows(asyncio.run(replay_partition(self._job, partition.topic, partition.partition)))
-        columns = zip(*rows, strict=True)
-        arrays = [pyarrow.array(column, kind.type) for column, kind in zip(columns, ARROW_SCHEMA, strict=True)]
-        yield pyarrow.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
 
 async def replay_partition(job: ReplayJob, topic: str, partition: int) -> Tally:
@@ -105,18 +74,7 @@ def tally_of(rows: Sequence[Any]) -> Tally:
 def run(spark: SparkSession, job: ReplayJob, partitions: Sequence[tuple[str, int]]) -> Tally:
     """Replay these partitions of dead letter topics, as many at once as Spark has cores."""
 
-    class Source(DataSource):  # type: ignore[misc]
-        """The class is sent to the workers, and the job with it."""
+    def read(partition: tuple[str, int]) -> list[list[tuple[Any, ...]]]:
+        return [tally_rows(asyncio.run(replay_partition(job, *partition)))]
 
-        @classmethod
-        def name(cls) -> str:
-            return NAME
-
-        def schema(self) -> str:
-            return SCHEMA
-
-        def reader(self, schema: Any) -> DataSourceReader:
-            return Reader(job, partitions)
-
-    spark.dataSource.register(Source)
-    return tally_of(spark.read.format(NAME).load().collect())
+    return tally_of(load_table(spark, NAME, SCHEMA, partitions, read).collect())

@@ -12,19 +12,19 @@ from typing import Any
 
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafka_sidecar.codec.records import Batch, Record
 from kafka_sidecar.pipeline.records.kafka_log import Bound, find_ranges
 from kafka_sidecar.pipeline.records.reading import SliceReader
 from kafka_sidecar.pipeline.records.slices import Slice, cut_slices
+from kafka_sidecar.pipeline.records.tables import ROWS_AT_ONCE, load_table
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.security.client_settings import client_settings
 
 NAME = "kafka_sidecar_records"
 NEWEST_MAGIC = 2
 MORE_BYTES = 1 << 20  # that a batch with a large message may have beside it
-ROWS_AT_ONCE, BYTES_AT_ONCE = 10_000, 32 << 20
+BYTES_AT_ONCE = 32 << 20
 SCHEMA = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>"
@@ -45,32 +45,6 @@ ARROW = pyarrow.schema(
 Row = tuple[Any, ...]
 
 
-class Task(InputPartition):  # type: ignore[misc]  # Spark is not looked into
-    """One slice."""
-
-    def __init__(self, part: Slice) -> None:
-        super().__init__(part)
-        self.part = part
-
-
-class Reader(DataSourceReader):  # type: ignore[misc]
-    """Slices as Spark's tasks."""
-
-    def __init__(self, config: Config, slices: Sequence[Slice]) -> None:
-        self._config = config
-        self._slices = slices
-
-    def partitions(self) -> list[InputPartition]:
-        return [Task(one) for one in self._slices]
-
-    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        if isinstance(partition, Task):  # else there is no slice
-            for rows in _chunks(read_slice(self._config, partition.part)):
-                columns = zip(*rows, strict=True)
-                arrays = [pyarrow.array(column, one.type) for column, one in zip(columns, ARROW, strict=True)]
-                yield pyarrow.RecordBatch.from_arrays(arrays, schema=ARROW)
-
-
 def read_topics(
     spark: SparkSession, config: Config, topics: Sequence[str], first: Bound | None = None, end: Bound | None = None
 ) -> DataFrame:
@@ -81,29 +55,20 @@ def read_topics(
         UnreachableError: no broker responds.
         ValueError: a setting is not valid.
     """
+    return load_records(spark, config, slices_of(spark, config, topics, first, end))
+
+
+def slices_of(
+    spark: SparkSession, config: Config, topics: Sequence[str], first: Bound | None, end: Bound | None
+) -> list[Slice]:
+    """What is in these topics now, between the bounds. Raises as `read_topics` does."""
     settings = client_settings(config.bootstrap_servers, config.pipeline.kafka)
-    ranges = find_ranges(settings, topics, first, end)
-    return load_records(spark, config, cut_slices(ranges, spark.sparkContext.defaultParallelism))
+    return cut_slices(find_ranges(settings, topics, first, end), spark.sparkContext.defaultParallelism)
 
 
 def load_records(spark: SparkSession, config: Config, slices: Sequence[Slice]) -> DataFrame:
     """The records of all slices; nothing is read before they are used."""
-
-    class Source(DataSource):  # type: ignore[misc]
-        """The class is sent to the workers, and the slices with it."""
-
-        @classmethod
-        def name(cls) -> str:
-            return NAME
-
-        def schema(self) -> str:
-            return SCHEMA
-
-        def reader(self, schema: Any) -> DataSourceReader:
-            return Reader(config, slices)
-
-    spark.dataSource.register(Source)
-    return spark.read.format(NAME).load()
+    return load_table(spark, NAME, SCHEMA, slices, lambda part: _chunks(read_slice(config, part)), ARROW)
 
 
 def max_batch_bytes(config: Config) -> int:
@@ -114,6 +79,12 @@ def max_batch_bytes(config: Config) -> int:
 
 def read_slice(config: Config, part: Slice) -> Iterator[Row]:
     """The rows of one slice. Raises what `SliceReader` does, and CodecError if a batch is damaged."""
+    for batch, record in records_of(config, part):
+        yield _row(part, batch, record)
+
+
+def records_of(config: Config, part: Slice) -> Iterator[tuple[Batch, Record]]:
+    """The records of one slice with their batches. Raises as `read_slice` does."""
     limit = max_batch_bytes(config)
     for batch in SliceReader(config, part).batches():
         if batch.magic != NEWEST_MAGIC or batch.header.is_control:
@@ -123,7 +94,7 @@ def read_slice(config: Config, part: Slice) -> Iterator[Row]:
             return
         for record in batch.records(limit, config.limits.max_records):
             if part.first <= base + record.offset_delta < part.end:
-                yield _row(part, batch, record)
+                yield batch, record
 
 
 def _row(part: Slice, batch: Batch, record: Record) -> Row:
