@@ -17,7 +17,7 @@ from rig import report
 from rig.driver import Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
-from side_by_side import Bench
+from side_by_side import Bench, each
 
 from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
 
@@ -59,10 +59,6 @@ def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.
     return report.Row(f"{load.title}: CPU us/request", cells, f"<= {TARGET}x")
 
 
-def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
-    return [row(load, targets, runs) for load in loads]
-
-
 def peers() -> list[Peer]:
     return [
         Peer(NONE, kafka_sidecar, sidecar_program(), "make install", reads_kafka=True),
@@ -71,4 +67,4 @@ def peers() -> list[Peer]:
 
 
 if __name__ == "__main__":
-    Bench("audit", lambda folder: peers(), workloads, rows).main(__doc__)
+    Bench("audit", lambda folder: peers(), workloads, each(row)).main(__doc__)

@@ -18,7 +18,7 @@ from rig import frames, report
 from rig.driver import BenchError, Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
-from side_by_side import Bench
+from side_by_side import Bench, each
 
 from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
 
@@ -80,10 +80,6 @@ def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.
     return report.Row(f"{load.title}: CPU us/record", cells, f"another topic <= {OTHER_TARGET}x")
 
 
-def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
-    return [row(load, targets, runs) for load in loads]
-
-
 def check(target: Target) -> None:
     """A record that is not JSON is not delivered as it is in the columns that hide or mark. Raises BenchError."""
     data = build_batch([NewRecord(b"not JSON")])
@@ -95,4 +91,4 @@ def check(target: Target) -> None:
 
 
 if __name__ == "__main__":
-    Bench("consume", peers, workloads, rows, check).main(__doc__)
+    Bench("consume", peers, workloads, each(row), check).main(__doc__)

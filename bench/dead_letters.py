@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
 from rig import frames, report
 from rig.driver import Workload
 from rig.peers import Peer, kafka_sidecar_with, sidecar_program
 from rig.target import Target
-from side_by_side import Bench
+from side_by_side import Bench, each
 from validate import CHECKING, JSON_POLICY, check_rejections, workload
 
 from kafka_sidecar.codec.records import Codec
 
 OTHER, OWN = "for another topic", "for its own topic"
 LIMITS = {OTHER: 1.0, OWN: 1.05}
-NOISE = 0.02  # of a ratio of 1
 TOPIC = frames.TOPIC.decode()
 # A pattern: the stub of a broker has no topics whose existence could be looked up.
 FOR_OTHER = JSON_POLICY + '  - {name: "other-*", policy: json, dead_letters: "dlq.{topic}"}\n'
@@ -47,20 +45,10 @@ def workloads() -> list[Workload]:
 
 
 def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.Row:
-    cells = {}
-    for target in targets:
-        results = runs[load.title, target.name]
-        cells[target.name] = f"{median(run.cpu_us_per_request for run in results) / load.records:.3g}"
-        if target.name in LIMITS:
-            ratio = report.cpu_ratio(results, runs[load.title, CHECKING])
-            met = "met" if ratio <= LIMITS[target.name] + NOISE else "MISSED"
-            cells[target.name] += f" ({ratio:.2f}x) {met}"
+    limits = {name: (CHECKING, limit) for name, limit in LIMITS.items()}
+    cells = report.compared_cells(load, targets, runs, limits, load.records)
     targets_text = ", ".join(f"{name} <= {limit}x" for name, limit in LIMITS.items())
     return report.Row(f"{load.title}: CPU us/record", cells, targets_text)
-
-
-def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
-    return [row(load, targets, runs) for load in loads]
 
 
 def check(target: Target) -> None:
@@ -70,4 +58,4 @@ def check(target: Target) -> None:
 
 
 if __name__ == "__main__":
-    Bench("dead_letters", peers, workloads, rows, check).main(__doc__)
+    Bench("dead_letters", peers, workloads, each(row), check).main(__doc__)

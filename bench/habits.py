@@ -16,7 +16,7 @@ from rig import frames, report
 from rig.driver import Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
-from side_by_side import Bench
+from side_by_side import Bench, each
 
 from kafka_sidecar.codec.records import Codec
 
@@ -75,13 +75,5 @@ def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.
     return report.Row(f"{load.title}: CPU us/request", cells, wanted)
 
 
-def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
-    return [row(load, targets, runs) for load in loads]
-
-
-def check(target: Target) -> None:
-    """Every request gets through: the driver raises BenchError otherwise."""
-
-
 if __name__ == "__main__":
-    Bench("habits", peers, workloads, rows, check).main(__doc__)
+    Bench("habits", peers, workloads, each(row)).main(__doc__)

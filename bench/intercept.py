@@ -18,7 +18,7 @@ from rig import frames, report
 from rig.driver import BenchError, Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
-from side_by_side import Bench
+from side_by_side import Bench, each
 from validate import JSON_POLICY, check_rejections
 
 from kafka_sidecar.codec.records import Codec, NewRecord, build_batch
@@ -119,14 +119,10 @@ def check_edits(target: Target) -> None:
         raise BenchError(f"{target.name} added {added} bytes to a request")
 
 
-def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
-    return [row(load, targets, runs) for load in loads]
-
-
 def check(target: Target) -> None:
     check_rejections(target, checking=JSON_TOO)
     check_edits(target)
 
 
 if __name__ == "__main__":
-    Bench("intercept", peers, workloads, rows, check).main(__doc__)
+    Bench("intercept", peers, workloads, each(row), check).main(__doc__)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
 from json_values import value
 from rig import frames, report
 from rig.driver import Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
-from side_by_side import Bench
+from side_by_side import Bench, each
 
 from kafka_sidecar.codec.records import NewRecord, build_batch
 
@@ -27,7 +26,6 @@ CHECKED, BOTH = "JSON checked", "JSON checked, of its topic"
 COMPARED: dict[str, tuple[str, float | None]] = {
     OTHER: (NONE, 1.0), OWN: (NONE, None), REQUESTS: (NONE, None), BOTH: (CHECKED, 1.05),
 }  # fmt: skip
-TOLERANCE = 0.02  # of a ratio that is to be 1.00
 TOPIC = frames.TOPIC.decode()
 BYTES = "per: [topic, client_id], produce_bytes: 100GiB, consume_bytes: 100GiB, burst: 10s"
 OF_ITS_TOPIC = f"rate_limits:\n  - {{name: own, topics: [{TOPIC}], {BYTES}}}\n"
@@ -74,25 +72,9 @@ def workloads() -> list[Workload]:
 
 
 def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.Row:
-    cells = {}
-    for target in targets:
-        results = runs[load.title, target.name]
-        cells[target.name] = f"{median(run.cpu_us_per_request for run in results):.3g}"
-        if (compared := COMPARED.get(target.name)) is not None:
-            baseline, most = compared
-            ratio = report.cpu_ratio(results, runs[load.title, baseline])
-            met = "" if most is None else " met" if ratio <= most + TOLERANCE else " MISSED"
-            cells[target.name] += f" ({ratio:.2f}x){met}"
+    cells = report.compared_cells(load, targets, runs, COMPARED)
     return report.Row(f"{load.title}: CPU us/request", cells, f"{OTHER} 1.00x; {BOTH} <= 1.05x of {CHECKED}")
 
 
-def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
-    return [row(load, targets, runs) for load in loads]
-
-
-def check(target: Target) -> None:
-    """Every request gets through: the driver raises BenchError otherwise."""
-
-
 if __name__ == "__main__":
-    Bench("rate limits", peers, workloads, rows, check).main(__doc__)
+    Bench("rate limits", peers, workloads, each(row)).main(__doc__)

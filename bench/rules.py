@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
 from rig import frames, report
 from rig.driver import Workload
 from rig.peers import Peer, kafka_sidecar, kafka_sidecar_with, sidecar_program
 from rig.target import Target
-from side_by_side import Bench
+from side_by_side import Bench, each
 
 NONE, RULES, GUARDS = "no rules", "rules", "guards of topics"
-TARGETS = {RULES: 1.1, GUARDS: 1.0}  # of CPU time; guards: within what repetitions differ by
-NOISE = 0.02
+TARGETS = {RULES: 1.1, GUARDS: 1.0}  # of CPU time
 TOPIC = frames.TOPIC.decode()
 # Of a hundred teams, each with its topics; the client of the bench is of one of them.
 ALLOWING = f"""
@@ -50,24 +48,11 @@ def workloads() -> list[Workload]:
 
 
 def row(load: Workload, targets: Sequence[Target], runs: report.Runs) -> report.Row:
-    cells = {}
-    for target in targets:
-        results = runs[load.title, target.name]
-        cells[target.name] = f"{median(run.cpu_us_per_request for run in results):.3g}"
-        if (most := TARGETS.get(target.name)) is not None:
-            ratio = report.cpu_ratio(results, runs[load.title, NONE])
-            cells[target.name] += f" ({ratio:.2f}x) {'met' if ratio <= most + NOISE else 'MISSED'}"
+    limits = {name: (NONE, most) for name, most in TARGETS.items()}
+    cells = report.compared_cells(load, targets, runs, limits)
     targets_of_row = ", ".join(f"{name} <= {most}x" for name, most in TARGETS.items())
     return report.Row(f"{load.title}: CPU us/request", cells, targets_of_row)
 
 
-def rows(loads: Sequence[Workload], targets: Sequence[Target], runs: report.Runs) -> list[report.Row]:
-    return [row(load, targets, runs) for load in loads]
-
-
-def check(target: Target) -> None:
-    """Every request gets through: the driver raises BenchError otherwise."""
-
-
 if __name__ == "__main__":
-    Bench("rules", peers, workloads, rows, check).main(__doc__)
+    Bench("rules", peers, workloads, each(row)).main(__doc__)

@@ -19,6 +19,12 @@ from rig.peers import Peer
 from rig.target import Target
 
 Rows = Callable[[Sequence[Workload], Sequence[Target], report.Runs], list[report.Row]]
+RowOf = Callable[[Workload, Sequence[Target], report.Runs], report.Row]
+
+
+def each(row: RowOf) -> Rows:
+    """A table with one row for each workload."""
+    return lambda loads, targets, runs: [row(load, targets, runs) for load in loads]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -11,6 +11,7 @@ from rig.driver import Result, Workload
 from rig.target import Target
 
 YARDSTICK = "haproxy"
+NOISE = 0.02  # of a ratio of 1, from run to run
 START_TARGET_MS, IDLE_TARGET_MB, P50_TARGET_US = 500.0, 45.0, 150.0
 
 Runs = dict[tuple[str, str], list[Result]]  # (workload's title, target's name) -> one result per repetition
@@ -51,6 +52,31 @@ def _cpu_row(workload: Workload, targets: Sequence[Target], runs: Runs) -> Row:
         cells[target.name] = cell
     limit = f"<= {workload.target:.1f}x {YARDSTICK}" if workload.target else ""
     return Row(f"{workload.title}: CPU us/request", cells, limit)
+
+
+def compared_cells(
+    workload: Workload, targets: Sequence[Target], runs: Runs, limits: Mapping[str, tuple[str, float | None]],
+    per: int = 1,
+) -> dict[str, str]:  # fmt: skip
+    """CPU time of each target, and of those with a limit how many times that of another one it is.
+
+    Args:
+        workload: that of the row.
+        targets: the columns.
+        runs: all of them.
+        limits: with what a target is compared, and the most that it may cost; None: it is shown alone.
+        per: of how many, in one request.
+    """
+    cells = {}
+    for target in targets:
+        results = runs[workload.title, target.name]
+        cells[target.name] = f"{median(run.cpu_us_per_request for run in results) / per:.3g}"
+        if (compared := limits.get(target.name)) is not None:
+            baseline, most = compared
+            ratio = cpu_ratio(results, runs[workload.title, baseline])
+            met = "" if most is None else " met" if ratio <= most + NOISE else " MISSED"
+            cells[target.name] += f" ({ratio:.2f}x){met}"
+    return cells
 
 
 def cpu_ratio(results: Sequence[Result], yardstick: Sequence[Result]) -> float:
