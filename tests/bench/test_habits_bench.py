@@ -6,13 +6,10 @@ from pathlib import Path
 
 import habits
 import pytest
-import yaml
 from rig import frames
-from rig.frames import Address
-from rig.peers import Setting
+from support.bench_columns import configs_of
 
 from kafka_sidecar.codec.records import batches
-from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.producer_habits.habits import Entries
 from kafka_sidecar.proxy.relay.acks import read_head
 
@@ -23,14 +20,7 @@ TOPIC = frames.TOPIC.decode()
 
 def entries(folder: Path) -> dict[str, Entries]:
     """By column."""
-    found = {}
-    for number, peer in enumerate(habits.peers(folder)):
-        setting = Setting(Address("127.0.0.1", 25_000 + 10 * number), Address("127.0.0.1", 9092), folder)
-        words = peer.command(setting)
-        text = Path(words[words.index("--config") + 1]).read_text() if "--config" in words else "{}"
-        config = Config.model_validate({"bootstrap_servers": "a:1", **yaml.safe_load(text)})
-        found[peer.name] = Entries(config.producers)
-    return found
+    return {name: Entries(config.producers) for name, config in configs_of(habits.peers(folder), folder).items()}
 
 
 def test_each_sidecar_requires_the_habits_of_its_column(tmp_path: Path) -> None:
@@ -46,4 +36,5 @@ def test_the_requests_of_the_bench_are_as_required(tmp_path: Path) -> None:
     for load in habits.workloads():
         assert entry.faults_of_request(read_head(12, b"".join(load.request().stamp(1, 1)), 0), None) == ()
         for data in load.batches:
-            assert entry.faults_of_batch(header := batches(data)[0].header, header.codec) == []
+            header = batches(data)[0].header
+            assert entry.faults_of_batch(header, header.codec) == []

@@ -7,18 +7,15 @@ from pathlib import Path
 
 import intercept
 import pytest
-import yaml
 from kio.schema.fetch.v17.response import FetchResponse
 from kio.schema.produce.v12.request import ProduceRequest
 from kio.serial import entity_reader
 from rig import frames
 from rig.driver import Workload
-from rig.frames import Address
-from rig.peers import Setting
+from support.bench_columns import configs_of
 
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.policies.plans import ignore_failure
-from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.interception.from_config import NoReport, catalog
 from kafka_sidecar.proxy.features.validation.from_config import rules
 
@@ -29,13 +26,9 @@ TOPIC = frames.TOPIC.decode()
 
 def test_each_sidecar_has_the_interceptors_and_the_policy_of_its_column(tmp_path: Path) -> None:
     found = {}
-    for number, peer in enumerate(intercept.peers(tmp_path)):
-        setting = Setting(Address("127.0.0.1", 25_000 + 10 * number), Address("127.0.0.1", 9092), tmp_path)
-        words = peer.command(setting)
-        text = Path(words[words.index("--config") + 1]).read_text() if "--config" in words else "{}"
-        config = Config.model_validate({"bootstrap_servers": "a:1", **yaml.safe_load(text)})
+    for name, config in configs_of(intercept.peers(tmp_path), tmp_path).items():
         chains = catalog(config, NoReport())
-        found[peer.name] = (
+        found[name] = (
             chains.producers(TOPIC) is not None,
             chains.consumers(TOPIC) is not None,
             len(chains.guards),
