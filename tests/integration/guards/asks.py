@@ -14,7 +14,7 @@ from aiokafka.admin import NewTopic as AioNewTopic
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from harness.tool_host import ToolError, ToolHost
-from integration.guards.go_clients import GoClients
+from integration.guards import go_clients
 from integration.scenarios.target import LIMIT_S, SILENT
 
 with warnings.catch_warnings():
@@ -30,11 +30,10 @@ DONE, REFUSED, EXISTS = "NONE", "POLICY_VIOLATION", "TOPIC_ALREADY_EXISTS"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A cluster, with a guard or with classes of its own, and the clients of the rows."""
+    """A cluster, with a guard or with classes of its own, and the Java clients of the rows."""
 
     bootstrap: str
     java: ToolHost
-    go: GoClients
 
 
 Ask = Callable[[Where, str], str]  # asks for something of a topic: the name of Kafka's error
@@ -78,7 +77,7 @@ def java(*arguments: str) -> Ask:
 
 
 def go(client: str, *arguments: str) -> Ask:
-    return lambda where, topic: where.go.run(
+    return lambda where, topic: go_clients.run(
         client, where.bootstrap, *(one.replace("TOPIC", topic) for one in arguments)
     )
 

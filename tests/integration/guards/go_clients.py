@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -10,19 +9,10 @@ from pathlib import Path
 from integration.validation.other_clients import BUILD_LIMIT_S, BUILT, LIMIT_S, SOURCES
 
 
-class GoClients:
-    """franz-go and sarama."""
-
-    @property
-    def is_missing(self) -> bool:
-        return shutil.which("go") is None
-
-    def run(self, client: str, *words: str) -> str:
-        """What a client has printed."""
-        ended = subprocess.run(
-            [_program(client), *words], stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S
-        )
-        return ended.stdout.strip()
+def run(client: str, *words: str) -> str:
+    """What a client has printed."""
+    ended = subprocess.run([_program(client), *words], stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S)
+    return ended.stdout.strip()
 
 
 @cache
