@@ -196,6 +196,33 @@ def composed(features: Any) -> dict[str, list[str]]:
     return found
 
 
+# Of all features together, where there is more than the check of rules; in the order of design D8.
+ORDER = {
+    "PRODUCE": [
+        "CheckProduce", "HeadStage", "RejectStage", "HabitsStage", "SegmentStage", "Validator", "SendStage",
+        "ObjectStage", "SplitStage",
+    ],
+    "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
+    "SHARE_FETCH": [
+        "CheckShared", "AcquiredRecords", "ShareAssembleStage", "ShareCheckStage", "ShareStage", "LimitedResponses",
+    ],
+    "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
+    "TXN_OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
+    "OFFSET_FETCH": ["DescribedOffsets", "StoredOffsets"],
+    "METADATA": ["DescribedTopics", "NamedTopics"],
+    "SHARE_ACKNOWLEDGE": ["CheckShared"],
+    "DESCRIBE_TOPIC_PARTITIONS": ["CheckPages"],
+    "STREAMS_GROUP_HEARTBEAT": ["CheckStreams"],
+    "CREATE_TOPICS": ["Check", "GuardTopics", "AlterConfigs"],
+    "ALTER_CONFIGS": ["Check", "GuardTopics", "AlterConfigs"],
+    "INCREMENTAL_ALTER_CONFIGS": ["Check", "GuardTopics", "AlterConfigs"],
+    "DELETE_TOPICS": ["Check", "GuardTopics", "DeleteTopics"],
+    "CREATE_PARTITIONS": ["Check", "GuardTopics"],
+    "DELETE_RECORDS": ["Check", "Deletions"],
+    "DESCRIBE_CONFIGS": ["Check", "DescribeConfigs"],
+}  # fmt: skip
+
+
 def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> None:
     """An interceptor that changes, one that hides, one that only looks; with an audit and logins, which add none."""
     large = {"topics": [{"name": "orders", "store": "object", "deliver_headers": True}], "object_store": "memory://"}
@@ -208,42 +235,7 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
         topic_guards=[{"partitions": {"max": 50}, "delete": "deny", "other_configs": "deny"}],
     )  # fmt: skip
     found = composed(features)
-    assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == {
-        "PRODUCE": [
-            "CheckProduce",
-            "HeadStage",
-            "RejectStage",
-            "HabitsStage",
-            "SegmentStage",
-            "Validator",
-            "SendStage",
-            "ObjectStage",
-            "SplitStage",
-        ],
-        "FETCH": ["CheckFetch", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
-        "SHARE_FETCH": [
-            "CheckShared",
-            "AcquiredRecords",
-            "ShareAssembleStage",
-            "ShareCheckStage",
-            "ShareStage",
-            "LimitedResponses",
-        ],
-        "OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
-        "TXN_OFFSET_COMMIT": ["Check", "Commits", "CommitStage", "OffsetStage"],
-        "OFFSET_FETCH": ["DescribedOffsets", "StoredOffsets"],
-        "METADATA": ["DescribedTopics", "NamedTopics"],
-        "SHARE_ACKNOWLEDGE": ["CheckShared"],
-        "DESCRIBE_TOPIC_PARTITIONS": ["CheckPages"],
-        "STREAMS_GROUP_HEARTBEAT": ["CheckStreams"],
-        "CREATE_TOPICS": ["Check", "GuardTopics", "AlterConfigs"],
-        "ALTER_CONFIGS": ["Check", "GuardTopics", "AlterConfigs"],
-        "INCREMENTAL_ALTER_CONFIGS": ["Check", "GuardTopics", "AlterConfigs"],
-        "DELETE_TOPICS": ["Check", "GuardTopics", "DeleteTopics"],
-        "CREATE_PARTITIONS": ["Check", "GuardTopics"],
-        "DELETE_RECORDS": ["Check", "Deletions"],
-        "DESCRIBE_CONFIGS": ["Check", "DescribeConfigs"],
-    }
+    assert {name: found.pop(name) for name in tuple(found) if len(found[name]) > 1 or found[name] != ["Check"]} == ORDER
     assert found.keys() == {ApiKey(key).name for key in CHECKED_APIS} - {
         "FETCH", "SHARE_FETCH", "SHARE_ACKNOWLEDGE", "DESCRIBE_TOPIC_PARTITIONS", "STREAMS_GROUP_HEARTBEAT",
         "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "CREATE_TOPICS", "ALTER_CONFIGS",
