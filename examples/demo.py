@@ -131,6 +131,19 @@ def brokers_of(bootstrap_servers: str) -> set[str]:
     return addresses(client)
 
 
+def relay(console: Console, sidecar: Sidecar, ledger: Ledger) -> set[str]:
+    """Pass valid records through; returns the addresses that clients get to know."""
+    client = {"bootstrap.servers": sidecar.listen}
+    producer = Producer({**client, "client.id": "demo-producer", "enable.idempotence": True, "linger.ms": 20})
+    consumer = Consumer({**client, "client.id": "demo-consumer", "group.id": "demo", "auto.offset.reset": "earliest"})
+    with contextlib.closing(consumer), contextlib.closing(producer):
+        named = addresses(producer) | addresses(consumer)
+        producer.list_topics(TOPIC, timeout=10)  # a metadata request creates the topic
+        with Progress(console, sidecar, ledger) as progress:
+            pass_records(producer, consumer, ledger, progress.show)
+        return named | addresses(producer) | addresses(consumer)
+
+
 def run(console: Console, folder: Path, bootstrap_servers: str | None = None) -> int:
     if bootstrap_servers is None:
         _keeper, bootstrap_servers = mock_cluster.start()
@@ -141,17 +154,7 @@ def run(console: Console, folder: Path, bootstrap_servers: str | None = None) ->
     with Sidecar(bootstrap_servers, folder / "sidecar.log") as sidecar:
         console.print(f"$ {sidecar.command_line}\n", style="bold", soft_wrap=True, highlight=False)
         own = sidecar.wait_until_ready(len(brokers))
-        client = {"bootstrap.servers": sidecar.listen}
-        producer = Producer({**client, "client.id": "demo-producer", "enable.idempotence": True, "linger.ms": 20})
-        consumer = Consumer(
-            {**client, "client.id": "demo-consumer", "group.id": "demo", "auto.offset.reset": "earliest"}
-        )
-        with contextlib.closing(consumer), contextlib.closing(producer):
-            named = addresses(producer) | addresses(consumer)
-            producer.list_topics(TOPIC, timeout=10)  # a metadata request creates the topic
-            with Progress(console, sidecar, ledger) as progress:
-                pass_records(producer, consumer, ledger, progress.show)
-            named |= addresses(producer) | addresses(consumer)
+        named = relay(console, sidecar, ledger)
         payments = Payments(sidecar.listen)
         payments.send()
         for topic in KINDS:
