@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from itertools import islice
 from secrets import token_bytes, token_hex
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from kafka_sidecar.codec.batch_layout import LENGTH_FROM
 from kafka_sidecar.plugins.bounded import Bounded
+
+if TYPE_CHECKING:  # of what is not imported by a sidecar that relays
+    from kafka_sidecar.codec.records import BatchHeader
 
 MAX_RECENT = 1000  # kinds that are stored
 MAX_NAME_BYTES = 249  # of what clients choose
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Repeating(Protocol):
@@ -81,3 +86,18 @@ def cut(text: str) -> str:
 
 def cut_or_none(text: str | None) -> str | None:
     return None if text is None else cut(text)
+
+
+def describe_batch(header: BatchHeader | None) -> dict[str, Any] | None:
+    """One that is refused, as the admin port shows it."""
+    if header is None:
+        return None
+    return {
+        "records": header.count,
+        "bytes": header.length + LENGTH_FROM,
+        "compression": COMPRESSIONS[header.codec] if header.codec < len(COMPRESSIONS) else header.codec,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "transactional": header.is_transactional,
+    }

@@ -10,9 +10,9 @@ from typing import Any
 
 from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.proxy.config.producers import CODECS
-from kafka_sidecar.proxy.exchanges.repeated import Repeated, cut
+from kafka_sidecar.proxy.exchanges.repeated import Repeated, cut, describe_batch
 from kafka_sidecar.proxy.features.producer_habits.clients import ACKS, Key, Producers
-from kafka_sidecar.proxy.features.producer_habits.habits import BEFORE_RECORDS, Entry, Fault, explain
+from kafka_sidecar.proxy.features.producer_habits.habits import Entry, Fault, explain
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.logs import timestamp
@@ -196,7 +196,7 @@ def _summary(found: Violation) -> dict[str, Any]:
 
 
 def _explain(found: Violation) -> dict[str, Any]:
-    summary, header = _summary(found), found.header
+    summary = _summary(found)
     return {
         **{name: summary[name] for name in ("id", "timestamp", "topic", "partition", "mode")},
         "outcome": "rejected" if found.mode == "enforce" else "allowed",
@@ -209,15 +209,7 @@ def _explain(found: Violation) -> dict[str, Any]:
             "client_software": found.key.software,
             "principal": found.key.principal,
         },
-        "batch": None if header is None else {
-            "records": header.count,
-            "bytes": header.length + BEFORE_RECORDS,
-            "compression": CODECS[header.codec],
-            "producer_id": header.producer_id,
-            "producer_epoch": header.producer_epoch,
-            "base_sequence": header.base_sequence,
-            "transactional": header.is_transactional,
-        },
+        "batch": describe_batch(found.header),
         "configuration": None,
         "producer": {
             **summary["producer"],

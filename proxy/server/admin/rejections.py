@@ -9,17 +9,16 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from kafka_sidecar.proxy.exchanges.repeated import describe_batch
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 if TYPE_CHECKING:
-    from kafka_sidecar.codec.records import BatchHeader
     from kafka_sidecar.proxy.features.denials import Denial, Denials
     from kafka_sidecar.proxy.features.validation.rejections import RecentRejections, RejectedBatch
     from kafka_sidecar.proxy.features.validation.rules import Applied
 
 MAX_LISTED = 100
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 BY_POLICY = (
     "Correct what the application sends: `records` has index and violation of the first rejected records, and "
     "`kafka-sidecar policy test` validates records without a cluster. If the policy is wrong, change it at its "
@@ -77,7 +76,7 @@ def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | Non
         "dead_letter_topic": summary["dead_letter_topic"],
         "records": [asdict(error) for error in batch.errors],
         "client": asdict(origin.sender),
-        "batch": _describe_batch(origin.header),
+        "batch": describe_batch(origin.header),
         "configuration": _describe_configuration(origin.applied),
         "remedy": REMEDIES.get(batch.reason if not batch.errors else "", BY_POLICY),
     }
@@ -188,20 +187,6 @@ def _explain_denial(of: Denials, denial: Denial) -> dict[str, Any]:
         "configuration": None,
         "denial": summary["denial"],
         "remedy": of.source.remedy,
-    }
-
-
-def _describe_batch(header: BatchHeader | None) -> dict[str, Any] | None:
-    if header is None:
-        return None
-    return {
-        "records": header.count,
-        "bytes": header.length + 12,  # what comes before the length
-        "compression": COMPRESSIONS[header.codec] if header.codec < len(COMPRESSIONS) else header.codec,
-        "producer_id": header.producer_id,
-        "producer_epoch": header.producer_epoch,
-        "base_sequence": header.base_sequence,
-        "transactional": header.is_transactional,
     }
 
 

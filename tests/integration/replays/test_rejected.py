@@ -6,7 +6,9 @@ import json
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -24,6 +26,12 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Plain = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 TOPIC, LETTERS = "real-orders", "real-orders.dlq"
 LARGE = "real-large"
+SMALL: list[Plain] = [
+    (b"k%d" % n if n % 3 else None, None if n == 4 else b"{ %d \xff" % n, (("h", b"\xfe"), ("n", None)),
+     1_700_000_000_000 + n)
+    for n in range(20)
+]  # fmt: skip
+BIG: Plain = (b"big", b"{" + bytes(5_000_000), (), 1_700_000_000_000)
 
 
 def rules(policy: str) -> str:
@@ -52,32 +60,24 @@ def own(front: Front, tmp_path: Path) -> Iterator[tuple[Front, Path]]:
 
 def test_what_was_rejected_arrives_once_after_the_policy_has_changed(own: tuple[Front, Path]) -> None:
     front, file = own
-    sent: dict[int, list[Plain]] = {}
     for partition, codec in enumerate(CODECS):
-        sent[partition] = [
-            (b"k%d" % n if n % 3 else None, None if n == 4 else b"{ %d \xff" % n, (("h", b"\xfe"), ("n", None)),
-             1_700_000_000_000 + n)
-            for n in range(20)
-        ]  # fmt: skip
-        send(front, TOPIC, sent[partition], codec, partition)
-    large: list[Plain] = [(b"big", b"{" + bytes(5_000_000), (), 1_700_000_000_000)]
-    send(front, LARGE, large, "none", 0)
+        send(front, TOPIC, SMALL, codec, partition)
+    send(front, LARGE, [BIG], "none", 0)
     at = ("--bootstrap-servers", front.sidecar.bootstrap)
 
-    def listed() -> dict[str, int]:
-        found = json.loads(dead_letters("list", LETTERS, f"{LARGE}.dlq", *at, "--json").stdout)
-        return {one["topic"]: one["letters"] for one in found["groups"] if one["reason"]}
+    def asked(*words: str) -> Any:
+        return json.loads(dead_letters(*words, *at, "--json").stdout)
 
     def all_letters() -> int:
-        found = json.loads(dead_letters("list", "real-*.dlq", *at, "--json").stdout)
-        return int(found["letters"])
+        return int(asked("list", "real-*.dlq")["letters"])
 
     eventually(all_letters, lambda number: number == 101, "the letters", LIMIT_S)
-    assert set(listed()) == {TOPIC, LARGE}
-    by_file = json.loads(dead_letters("list", "--config", str(file), *at, "--json").stdout)
+    listed = asked("list", LETTERS, f"{LARGE}.dlq")["groups"]
+    assert {one["topic"] for one in listed if one["reason"]} == {TOPIC, LARGE}
+    by_file = asked("list", "--config", str(file))
     assert by_file["letters"] == 101
     example = next(one["example"] for one in by_file["groups"] if one["topic"] == TOPIC)
-    shown = json.loads(dead_letters("show", example, *at, "--json").stdout)[0]
+    (shown,) = asked("show", example)
     assert (shown["topic"], shown["policy"], shown["client_id"]) == (TOPIC, "json", "shop")
     assert "value" not in shown
     same = dead_letters("show", LETTERS, "--rejection-id", shown["rejection_id"], *at, "--values")
@@ -92,15 +92,9 @@ def test_what_was_rejected_arrives_once_after_the_policy_has_changed(own: tuple[
 
     file.write_text(rules("few"))
     front.sidecar.program.send_signal(signal.SIGHUP)
-
-    def replayed() -> dict[str, int]:
-        done = dead_letters("replay", "real-*.dlq", *at, "--json")
-        found: dict[str, int] = json.loads(done.stdout)
-        return found
-
-    total = len(CODECS)
+    again, total = partial(asked, "replay", "real-*.dlq"), len(CODECS)
     while total < 101:
-        found = eventually(replayed, lambda report: report["accepted"] > 0, "the new policy", LIMIT_S)
+        found = eventually(again, lambda report: report["accepted"] > 0, "the new policy", LIMIT_S)
         total += found["accepted"]
     assert total == 101
     assert dead_letters("replay", "real-*.dlq", *at).returncode == 0
@@ -110,10 +104,10 @@ def test_what_was_rejected_arrives_once_after_the_policy_has_changed(own: tuple[
              one.timestamp()[1])
             for one in front.log(TOPIC, partition, "read_committed")
         ]  # fmt: skip
-        first = next(one for one in sent[partition] if one[1] is None)
-        assert arrived == [first, *(one for one in sent[partition] if one is not first)]
+        first = next(one for one in SMALL if one[1] is None)
+        assert arrived == [first, *(one for one in SMALL if one is not first)]
     (big,) = logged(front.sidecar.bootstrap, LARGE, 0, "read_committed")
-    assert (big.key(), big.value()) == large[0][:2]
+    assert (big.key(), big.value()) == BIG[:2]
     assert all_letters() == 101
 
 

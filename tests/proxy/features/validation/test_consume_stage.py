@@ -76,6 +76,17 @@ class Checking(Validating):
         step = exchange.response(fetch_response(12, {"orders": {0: data}}))
         return partitions_in(12, await exchange.finish(step, self.perform))["orders", 0]
 
+    async def known_late(self, data: bytes) -> Any:
+        """The same where the topic's configs are known only after they were waited for."""
+        self.configs_are_known = False
+        exchange = self.fetch()
+        step = exchange.response(fetch_response(12, {"orders": {0: data}}))
+        while isinstance(step, Work):
+            step = exchange.answer(step.run())
+        assert isinstance(step, TopicConfigsKnown)
+        self.configs_are_known = True
+        return partitions_in(12, await exchange.finish(exchange.answer(None), self.perform))["orders", 0]
+
     def shared(self, *topics: dict[str, Any]) -> Driven:
         exchange = driven(
             AcquiredRecords([ShareCheckStage(self.terms, self.services)], self.services.name_of), version=1,
@@ -263,14 +274,7 @@ async def test_one_that_no_policy_understands_withholds_records() -> None:
 
 async def test_what_is_not_known_yet_is_waited_for() -> None:
     checking = configured("stub")
-    checking.configs_are_known = False
-    exchange = checking.fetch()
-    step = exchange.response(fetch_response(12, {"orders": {0: batch("bad", "good")}}))
-    while isinstance(step, Work):
-        step = exchange.answer(step.run())
-    assert isinstance(step, TopicConfigsKnown)
-    checking.configs_are_known = True
-    found = partitions_in(12, await exchange.finish(exchange.answer(None), checking.perform))["orders", 0]
+    found = await checking.known_late(batch("bad", "good"))
     assert values_in(found.records) == [(1, b"good")]
 
 
@@ -280,14 +284,7 @@ async def test_what_is_set_on_the_topic_wins_also_where_it_is_known_late() -> No
         "support.policies:Stub", settings={"refused": "worse"})})  # fmt: skip
     rule = TopicRule("orders", "stub", "enforce", 100, ConsumeRule("hide", None, HEADER))
     checking.rules = Rules(catalog, [rule], Configs("other"))
-    checking.configs_are_known = False
-    exchange = checking.fetch()
-    step = exchange.response(fetch_response(12, {"orders": {0: batch("bad", "worse")}}))
-    while isinstance(step, Work):
-        step = exchange.answer(step.run())
-    assert isinstance(step, TopicConfigsKnown)
-    checking.configs_are_known = True
-    found = partitions_in(12, await exchange.finish(exchange.answer(None), checking.perform))["orders", 0]
+    found = await checking.known_late(batch("bad", "worse"))
     assert values_in(found.records) == [(0, b"bad")]
 
 
