@@ -1,4 +1,4 @@
-"""What is wrong with `producers:` beyond the types of its settings; and an entry described for a person."""
+"""Mistakes in `producers:` beyond the types of its settings; and an entry as the admin port shows it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
 
 
 def describe(entry: Entry) -> dict[str, Any]:
-    """What holds for producers of a topic, as the admin port shows it."""
+    """An entry that applies to producers of a topic, as the admin port shows it."""
     given = entry.settings.model_dump(mode="json", exclude_defaults=True)
     return {
         "source": entry.source,
