@@ -62,7 +62,7 @@ def report(
     if as_json:
         typer.echo(command.report_json(found))
     else:
-        say("\n".join(command.report_lines(found, path)))
+        say(*command.report_lines(found, path))
 
 
 @dead_letters_app.command("replay")
@@ -110,7 +110,7 @@ def replay(
     if as_json:
         typer.echo(tally_json(tally, dry_run))
     else:
-        say("\n".join(tally_lines(tally, dry_run)))
+        say(*tally_lines(tally, dry_run))
     raise typer.Exit(1 if tally.has_refused else 0)
 
 

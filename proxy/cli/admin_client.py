@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -164,7 +164,7 @@ def explain(
         place = _producer(found)
     say(f"{place}: {found['outcome']} at {found['timestamp']} by {found['policy']} ({found['reason']})")
     for name, text in _lines(found):
-        say(fill(text, WIDTH, initial_indent=f"  {name:{INDENT - 2}}", subsequent_indent=" " * INDENT))
+        say(*wrap(text, WIDTH, initial_indent=f"  {name:{INDENT - 2}}", subsequent_indent=" " * INDENT))
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -250,7 +250,7 @@ def show_topics(
         typer.echo(json.dumps(found, indent=2))
         return
     for one in found["topics"] if topic is None else [found]:
-        say("\n".join(_topic_lines(one)))
+        say(*_topic_lines(one))
 
 
 def _topic_lines(topic: dict[str, Any]) -> Iterator[str]:

@@ -55,7 +55,7 @@ def show(config: ConfigFile = None) -> None:
 
     entries = load_or_exit(config).interceptors if config else []
     own = [(one.name or one.type, one.type, one.class_path) for one in entries]
-    say("\n".join(list_plugins(INTERCEPTORS, own, config)))
+    say(*list_plugins(INTERCEPTORS, own, config))
 
 
 @interceptor_app.command("explain")

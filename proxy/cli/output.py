@@ -7,6 +7,6 @@ import typer
 from kafka_sidecar.proxy.telemetry.logs import without_controls
 
 
-def say(text: str, err: bool = False) -> None:
-    """Print lines. A name cannot move the cursor, set a title or look like a line of its own."""
-    typer.echo("\n".join(map(without_controls, text.split("\n"))), err=err)
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines. A name in one cannot move the cursor, set a title or look like a line of its own."""
+    typer.echo("\n".join(map(without_controls, lines)), err=err)

@@ -60,7 +60,7 @@ def show(config: ConfigFile = None) -> None:
 
     entries = load_or_exit(config).policies if config else {}
     own = [(name, one.type or name, one.class_path) for name, one in entries.items()]
-    say("\n".join(list_plugins(POLICIES, own, config)))
+    say(*list_plugins(POLICIES, own, config))
 
 
 @policy_app.command("explain")

@@ -73,7 +73,7 @@ def show_list(
     if as_json:
         typer.echo(overview_json(overview))
     else:
-        say("\n".join(overview_lines(overview)))
+        say(*overview_lines(overview))
 
 
 @dead_letters_app.command("show")
@@ -106,7 +106,7 @@ def show_letters(
         typer.echo(json.dumps([letter_json(*one, values) for one in found], indent=2))
         return
     for one in found:
-        say("\n".join(letter_lines(*one, values)))
+        say(*letter_lines(*one, values))
 
 
 @dead_letters_app.command("replay")
@@ -155,7 +155,7 @@ def replay_letters(
     if as_json:
         typer.echo(tally_json(tally, dry_run))
     else:
-        say("\n".join(tally_lines(tally, dry_run)))
+        say(*tally_lines(tally, dry_run))
     raise typer.Exit(code)
 
 
@@ -264,7 +264,7 @@ async def _replay(at: options.Target, order: Order, tally: Tally) -> None:
     from kafka_sidecar.proxy.cli.dead_letters.cluster import connect
     from kafka_sidecar.proxy.cli.dead_letters.replay import PartitionReplay
 
-    progress = _Progress(tally)
+    progress = _Progress(tally, order.is_dry)
     async with connect(at.settings) as cluster:
         for topic in await cluster.expand(at.topics):
             for partition in await cluster.partitions(topic):
@@ -276,8 +276,9 @@ async def _replay(at: options.Target, order: Order, tally: Tally) -> None:
 class _Progress:
     """Numbers on stderr: a line that changes on a terminal, elsewhere a line now and then."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally, is_dry: bool) -> None:
         self._tally = tally
+        self._is_dry = is_dry
         self._began = self._shown_at = time.monotonic()
         self._is_terminal = options.is_terminal()
 
@@ -295,5 +296,5 @@ class _Progress:
     def _print(self, now: float) -> None:
         from kafka_sidecar.proxy.cli.dead_letters.printing import progress_line
 
-        line = progress_line(self._tally, now - self._began)
+        line = progress_line(self._tally, self._is_dry, now - self._began)
         typer.echo(f"\r{line}" if self._is_terminal else line, nl=not self._is_terminal, err=True)

@@ -82,12 +82,12 @@ def tally_json(tally: Tally, is_dry: bool) -> str:
     )  # fmt: skip
 
 
-def progress_line(tally: Tally, seconds: float) -> str:
+def progress_line(tally: Tally, is_dry: bool, seconds: float) -> str:
     """One line of numbers while a replay runs."""
     rate = tally.sent / max(seconds, 0.001)
     return (
-        f"{tally.read} read, {tally.sent} replayed ({tally.bytes / 1_000_000:.1f} MB, {rate:.0f} records/s), "
-        f"{tally.refused} rejected"
+        f"{tally.read} read, {tally.sent} {WOULD_BE_SENT if is_dry else ACCEPTED} ({tally.bytes / 1_000_000:.1f} MB, "
+        f"{rate:.0f} records/s), {tally.refused} rejected"
     )
 
 

@@ -85,6 +85,22 @@ def test_show_measures_what_a_record_contains_and_shows_it_if_asked() -> None:
 
 
 @pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("arguments", [("list", "dlq"), ("show", "dlq:1:0"), ("show", "dlq:1:0", "--values")])
+def test_names_of_others_take_no_line_of_their_own_and_move_no_cursor(
+    cluster: FakeCluster, arguments: tuple[str, ...]
+) -> None:
+    hostile = "a\x1b[2J\u202e\x9b1m\nforged 99"
+    cluster.letters["dlq", 1] = [
+        letter_record(hostile.encode(), [(hostile, hostile.encode())], client_id=hostile, message=hostile)
+    ]
+    shown = type_in(*arguments, *AT_SIDECAR).stdout
+    assert "forged 99" in shown
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert not any(line.startswith("forged") for line in shown.split("\n"))
+    assert "a\\x1b[2J" in shown
+
+
+@pytest.mark.usefixtures("connected")
 @pytest.mark.parametrize(
     ("place", "code", "message"),
     [
@@ -109,7 +125,7 @@ def test_replay_counts_and_its_exit_code_says_whether_all_were_accepted(cluster:
     first = type_in("replay", "dlq", *AT_SIDECAR)
     assert (first.exit_code, "1 accepted, 1 rejected, 1 passed over" in first.stdout) == (1, True)
     assert "INVALID_RECORD  json: byte N" in first.stdout
-    assert "4 read, 1 replayed" in first.stderr
+    assert "4 read, 1 accepted" in first.stderr
     second = type_in("replay", "dlq", *AT_SIDECAR, "--with-shadow", "--json")
     assert second.exit_code == 1
     third = type_in("replay", "dlq", *AT_SIDECAR, "--with-shadow", "--json")
