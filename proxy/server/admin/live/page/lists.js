@@ -147,7 +147,7 @@ export function rejections() {
     { title: "Topic", value: (row) => (row.topic === null ? row.denial?.resource ?? NONE : row.partition === null ? row.topic : `${row.topic}-${row.partition}`) },
     { title: "Policy", value: (row) => row.policy },
     { title: "Reason", value: (row) => row.reason },
-    { title: "Message to the client", kind: "wide", value: (row) => row.message },
+    { title: "Message", kind: "wide", value: (row) => row.message },
     { title: "Record", kind: "number", value: (row) => (row.index < 0 ? "batch" : `${row.index}${row.rejected_records > 1 ? ` and ${row.rejected_records - 1} more` : ""}`) },
     { title: "Client", value: (row) => [make("span", {}, row.client_id ?? NONE), make("span", { class: "dim" }, row.client)] },
     { title: "Principal", value: (row) => row.principal ?? NONE },
