@@ -40,18 +40,22 @@ USE_INSTEAD = {
     "what is none": "what is not one",
 }
 
-PLACES = (*PACKAGES, "bench", "docs", "examples", "helm", "tests", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PLACES = (
+    *PACKAGES, ".github", "bench", "docs", "examples", "helm", "tests", "compose.yaml",
+    *("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"),
+)  # fmt: skip
 
 # Where a word has its normal meaning, or was a name in an earlier release: file, and the phrase around it.
 ALLOWED: set[tuple[str, str]] = set()  # file, phrase
 
-SUFFIXES = (".md", ".py", ".pxd")
+SUFFIXES = (".html", ".js", ".md", ".pxd", ".py", ".yaml", ".yml")
+VENDORED = ("uPlot.",)  # how the names of files begin that others have written
 THIS_FILE = Path(__file__).resolve()
 
 
 def pattern_of(phrase: str) -> re.Pattern[str]:
     """The words of a phrase, whole, with white space, underscores or the sign of a comment between them."""
-    words = r"[\s_#>]+".join(map(re.escape, phrase.split()))
+    words = r"[\s_#>/*]+".join(map(re.escape, phrase.split()))
     return re.compile(rf"(?<![A-Za-z]){words}(?![A-Za-z])", re.IGNORECASE)
 
 
@@ -66,7 +70,7 @@ LETTERS = {phrase: letters(phrase) for phrase in USE_INSTEAD}  # a text without 
 def files(place: str) -> Iterator[Path]:
     path = ROOT / place
     for one in [path] if path.is_file() else sorted(path.rglob("*")):
-        if one.suffix in SUFFIXES and one.resolve() != THIS_FILE:
+        if one.suffix in SUFFIXES and not one.name.startswith(VENDORED) and one.resolve() != THIS_FILE:
             yield one
 
 
@@ -94,6 +98,8 @@ def test_plain_words_are_used(place: str) -> None:
     [
         ("The client is told twice. TOLD!", 2),
         ("def told_once(): ...", 1),
+        ("// put in\n  // front of", 1),
+        ("/* taken\n * out */", 1),
         ("a request taken in\n    # hand", 1),
         ("requests_in_hand = 0", 1),
         ("untold handles, behindhand", 0),
@@ -101,6 +107,12 @@ def test_plain_words_are_used(place: str) -> None:
 )
 def test_whole_words_are_found_in_prose_names_and_over_line_ends(text: str, words: int) -> None:
     assert len(list(found("a.py", text))) == words
+
+
+def test_the_page_of_the_admin_port_is_searched_without_what_others_have_written() -> None:
+    names = {path.name for path in files("proxy") if path.parent.name == "page"}
+    assert {"index.html", "page.js", "lists.js", "stream.js"} <= names
+    assert not any(name.startswith(VENDORED) for name in names)
 
 
 def test_what_is_allowed_is_still_there() -> None:

@@ -1,4 +1,4 @@
-"""Debian's Chromium: an installed one, or its packages as `make browser` has unpacked them."""
+"""Chromium for the tests: the installed one, or Debian's packages, which `make browser` unpacks into `.cache`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/pulseaudio", "
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser without a window."""
+    """A headless browser."""
     installed = shutil.which("chromium")
     unpacked = ROOT / "usr/lib/chromium/chromium-headless-shell"
     assert installed or unpacked.exists(), "there is no Chromium: run `make browser`"

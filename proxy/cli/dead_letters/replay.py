@@ -1,6 +1,6 @@
 """Replays letters: each becomes its record again, and is sent to its topic, where policies decide again.
 
-What is accepted and how far a group is are one transaction for each some hundred letters, of a transactional id that
+What is accepted and how far a group is are one transaction for up to a thousand letters, of a transactional id that
 each partition of a dead letter topic has. Whoever replays it next ends what an earlier run has left open. So a record
 is committed once, however often a replay is stopped; docs/decisions/ has what else was weighed.
 """

@@ -1,4 +1,4 @@
-"""How each client sends to each topic: what platform teams ask before they require anything.
+"""Statistics of how each client sends to each topic, for teams that want to know before they require anything.
 
 A client is its id, principal and software. The client that has not sent for the longest time goes when there are too
 many. Names are cut; nothing of a record is read.
@@ -45,7 +45,7 @@ def key_of(client_id: str | None, principal: str | None, software: str | None, t
 
 
 class Producer:
-    """What a client has sent to a topic since `since`."""
+    """Counts of what a client has sent to a topic since `since`."""
 
     __slots__ = (
         "_before", "acks", "at", "batches", "bytes", "codecs", "faults", "host", "idempotent", "key", "minute",
@@ -77,7 +77,7 @@ class Producer:
             self.transactional += 1
 
     def faults_of_mean(self, entry: Entry, now: float) -> Sequence[Fault]:
-        """What is wrong with the batches of a minute that has passed."""
+        """Faults of the averages of a minute that has passed."""
         began, (batches, size, records) = self.minute, self._before
         if now - began < MEAN_OVER_S:
             return ()

@@ -1,4 +1,4 @@
-"""What is wrong with `producers:` beyond the types of its settings."""
+"""Mistakes in `producers:` beyond the types of its settings."""
 
 from __future__ import annotations
 

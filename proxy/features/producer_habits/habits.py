@@ -47,7 +47,7 @@ class Habit(StrEnum):
 
 
 class Fault(NamedTuple):
-    """What is wrong with one habit."""
+    """One habit that is not as required."""
 
     habit: Habit
     required: str
@@ -112,11 +112,11 @@ class Entry:
         }
 
     def enforces(self, crc: int) -> bool:
-        """Whether a batch with this checksum is rejected; one that is sent again has the same result."""
+        """True if a batch with this checksum is rejected; one that is sent again has the same result."""
         return self.settings.mode == "enforce" and crc % 100 < self.settings.percent
 
     def faults_of_request(self, head: ProduceHead, software: str | None) -> tuple[Fault, ...]:
-        """What is wrong with what stands before the topics, and with the client's software."""
+        """Faults of what stands before the topics, and of the client's software."""
         settings, faults = self.settings, []
         least = settings.acks
         if (least == "all" and head.acks != ALL_REPLICAS) or (least == "1" and head.acks == 0):
@@ -159,7 +159,7 @@ class Entry:
         return None
 
     def faults_of_batch(self, header: BatchHeader, codec: int) -> list[Fault]:
-        """What is wrong with a batch in this codec."""
+        """Faults of a batch in this codec."""
         faults: list[Fault] = []
         if codec not in self._codecs and (codec or header.length >= self._compress_from):
             wanted = " or ".join(self.settings.compression)
@@ -197,7 +197,7 @@ class Entry:
         return [Fault(Habit.FORMAT, "record batches of format 2", batch.message, "use a newer client library")]
 
     def faults_of_mean(self, batches: int, size: int, records: int) -> list[Fault]:
-        """What is wrong with so many batches together. They are reported only: none is at fault alone."""
+        """Faults of the averages of so many batches. They are reported only: no single batch is at fault."""
         faults: list[Fault] = []
         least_bytes, least_records = self.settings.min_mean_batch_bytes, self.settings.min_mean_records
         if least_bytes is not None and size < least_bytes * batches:
@@ -223,7 +223,7 @@ class Entries:
 
     @property
     def are_empty(self) -> bool:
-        """Whether no topic can have one that applies."""
+        """True if no entry applies to any topic."""
         return all(entry.is_off for entry in self.entries)
 
     def of_topic(self, topic: str) -> tuple[Entry, ...]:

@@ -50,7 +50,7 @@ class Report(Protocol):
 
 
 class Sent(NamedTuple):
-    """What holds for requests for one topic that begin alike, of clients that are alike."""
+    """The entry and the faults of requests for one topic that begin alike, of clients that are alike."""
 
     entry: Entry
     key: Key
@@ -58,7 +58,7 @@ class Sent(NamedTuple):
 
 
 class Begins:
-    """What the two stages have in common: entries, and the run that looks at a request."""
+    """The base of the two stages: entries, and the run that looks at a request."""
 
     def __init__(self, entries: Entries, report: Report) -> None:
         self.entries = entries
@@ -66,7 +66,7 @@ class Begins:
         self._sent = Bounded[tuple[ProduceHead, str | None, str | None, str], Sent | None](MAX_KNOWN)
 
     def find(self, head: ProduceHead, client: Client, topic: str) -> Sent | None:
-        """What holds for a topic of a request; None: nothing."""
+        """The entry and faults for a topic of a request; None: no entry applies."""
         kind = head, client.principal, client.client_software, topic
         found = self._sent.get(kind, ...)
         if found is ...:
@@ -137,7 +137,7 @@ class HabitsRun(StageRun):
 
 
 class TopicHabits(TopicRun):
-    """What a request brings for one topic."""
+    """One topic of a request."""
 
     __slots__ = ("_acks", "_entry", "_key", "_of_request", "_producer", "_report", "_run")
 

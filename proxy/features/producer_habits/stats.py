@@ -1,4 +1,4 @@
-"""What producers do that is not as required: counted, logged, and stored by ids that clients get too (design D12)."""
+"""Violations of producers: counted, logged, and stored by ids that clients get too (design D12)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What one client does otherwise than is required for a topic, once or more often."""
+    """A set of habits in which one client differs from what a topic requires, seen once or more often."""
 
     id: str
     key: Key

@@ -18,7 +18,7 @@ REQUESTS = "requests"
 
 
 class Direction(NamedTuple):
-    """What records a client sends or gets is counted by."""
+    """The rates of what a client sends, or of what it gets."""
 
     name: str  # a label value of kafka_sidecar_rate_limit_bytes_total
     bytes: str  # the rate of bytes, and that of records
@@ -31,7 +31,7 @@ CONSUME = Direction("consume", "consume_bytes", "consume_records")
 
 @dataclass(slots=True)
 class Counts:
-    """What one limit has counted and done since the start, by its name."""
+    """Counters of one limit since the start."""
 
     produce_bytes: int = 0
     consume_bytes: int = 0

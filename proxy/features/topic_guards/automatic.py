@@ -1,4 +1,4 @@
-"""Metadata: brokers create topics that a client only names (`auto.create.topics.enable`), as no guard would let it.
+"""Metadata: a topic that a broker would create because it is named (`auto.create.topics.enable`) is kept from it.
 
     request --> names that may not be created so? --> sent with allow_auto_topic_creation off --> broker
     request before version 4, which cannot say so --> those that do not exist are cut out --> broker
@@ -129,7 +129,7 @@ class NamedTopicsRun(MessageRun):
         return found
 
     def _cut_out(self, request: OpenMessage, message: MetadataRequest, names: Collection[str]) -> Steps[None]:
-        """Leave out what does not exist: the broker would create it."""
+        """Remove topics that do not exist: the broker would create them."""
         asked = tuple(MetadataRequestTopic(name=name) for name in names)
         question = replace_fields(message, topics=asked, allow_auto_topic_creation=False)
         frame = yield from self._send(request, question, CAN_SAY)

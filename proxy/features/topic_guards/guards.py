@@ -26,7 +26,7 @@ _SPACE = " \t\r\n"
 
 
 class Rule(StrEnum):
-    """What of an entry a request violates."""
+    """The key of an entry, as metrics and log lines name what was violated."""
 
     CREATE = "create"
     DELETE = "delete"
@@ -204,7 +204,7 @@ class Guard:
     def of_incremental(
         self, configs: Sequence[tuple[str, int, str | None]], own: Collection[str]
     ) -> Iterator[Violation]:
-        """What single changes violate; appended to and subtracted from are those that `is_list_guarded` names."""
+        """Violations of single changes. APPEND and SUBTRACT have no value yet: see `limits_value`."""
         for name, operation, _ in configs:
             if operation == Operation.DELETE and name in self._required:
                 yield Violation(Rule.CONFIGS, f"{name} is required: set it to {self._configs[name]}")

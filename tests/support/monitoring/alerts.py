@@ -62,7 +62,7 @@ ALERTS = (
         f"Consumers of {WHO} stand still: a policy cannot decide ({{{{ $labels.result }}}})", "5m"),
     Alert("LosesDeadLetters", "warning",
         grown("dead_letters_dropped_total", "10m", "reason", only='reason!="replayed"'),
-        f"Rejected records of {WHO} are no dead letters: {{{{ $labels.reason }}}}"),
+        f"Rejected records of {WHO} did not become dead letters: {{{{ $labels.reason }}}}"),
     Alert("DeadLettersWait", "warning", f"{PREFIX}dead_letters_oldest_seconds > 300",
         f"{WHO} cannot send dead letters; it keeps them", "5m"),
     Alert("LacksDeadLetterTopic", "critical", f"{PREFIX}dead_letters_missing_topics > 0",
@@ -102,10 +102,10 @@ ALERTS = (
         "({{ $labels.api_key }}): its log lines `denied` say who and which"),
     Alert("TopicGuards", "warning",
         grown("topic_guard_violations_total", "10m", "api_key, rule", 'mode="enforce"'),
-        f"{WHO} refuses clients topics ({{{{ $labels.api_key }}}}, {{{{ $labels.rule }}}}): its log lines "
+        f"{WHO} rejects requests about topics ({{{{ $labels.api_key }}}}, {{{{ $labels.rule }}}}): its log lines "
         "`topic guard` say which"),
     Alert("ThrottlesClients", "warning", rising("rate_limit_throttled_seconds_total", "limit", above="0.5"),
-        f"{WHO} makes clients wait most of the time: rate limit {{{{ $labels.limit }}}}", "30m"),
+        f"{WHO} makes clients wait, together more than half of the time: rate limit {{{{ $labels.limit }}}}", "30m"),
     Alert("RateLimitRejects", "warning", rising("rate_limit_rejected_batches_total", "limit"),
         f"{WHO} rejects batches over the rate limit {{{{ $labels.limit }}}}", "10m"),
     Alert("ProducersRejected", "warning",

@@ -1,4 +1,4 @@
-"""The files of the page: part of the package, read once, and served to anybody, since they have no data."""
+"""The files of the page: part of the package, read once, and served without a token, since they have no data."""
 
 from __future__ import annotations
 

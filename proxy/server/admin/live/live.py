@@ -1,4 +1,4 @@
-"""One sampler for all who look: it begins with the first, samples once a second, and ends with the last.
+"""One sampler for all readers: it begins with the first one, samples once a second, and ends with the last one.
 
 A reader that does not take its snapshots in time misses some, and then its place.
 """
@@ -22,7 +22,7 @@ from kafka_sidecar.proxy.server.admin.page import JSON, Page, Stream, Viewer, js
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-REJECTIONS_INTERVAL_S = 0.5  # for who looks at them: one appears within a second
+REJECTIONS_INTERVAL_S = 0.5  # for readers of rejections: one appears within a second
 FIRST_INTERVAL_S = 0.3  # between the first two samples: rates are known with the second
 MAX_VIEWERS = 16  # streams
 MAX_WAITING = 64  # requests of /snapshot
@@ -134,7 +134,7 @@ class Live:
         if (last := self._encoded.get(wanted)) is not None:
             reader.show(last, self._has_rates)
         if self._sampling is None:
-            self._sampling = spawn(self._sample(), "sample for those who look")
+            self._sampling = spawn(self._sample(), "sample for readers of /live")
 
     def _leave_stream(self, viewer: Viewer) -> None:
         if (reader := self._streams.pop(viewer, None)) is not None:

@@ -1,6 +1,6 @@
 // Elements with text. Text is only ever set as text: names are chosen by clients, and may be hostile.
 
-// What is not seen, or makes other text look different: controls, formats such as bidi marks, odd spaces, halves of
+// Characters that are invisible or make other text look different: controls, formats such as bidi marks, odd spaces, halves of
 // surrogate pairs, private characters and those without a meaning.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u115f\u1160\u3164\uffa0\u034f\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/gu;
 const LETTERS = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
@@ -11,7 +11,7 @@ function escaped(character) {
   return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
-/** A text as it is shown: what would be invisible is escaped. */
+/** A text with invisible characters escaped. */
 export function visible(text) {
   return String(text).replace(INVISIBLE, escaped);
 }

@@ -1,4 +1,4 @@
-// Views of what is configured: plug-ins, the audit, and as a last resort every feature with its state and its metrics.
+// Views of plug-ins, of the audit, and of every feature with its state and its metrics.
 
 import { badge, clock, duration, make, NONE, number, rate, show } from "./dom.js";
 import { described, table } from "./tables.js";

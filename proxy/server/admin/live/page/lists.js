@@ -147,12 +147,12 @@ export function rejections() {
     { title: "Topic", value: (row) => (row.topic === null ? row.denial?.resource ?? NONE : row.partition === null ? row.topic : `${row.topic}-${row.partition}`) },
     { title: "Policy", value: (row) => row.policy },
     { title: "Reason", value: (row) => row.reason },
-    { title: "What the client was told", kind: "wide", value: (row) => row.message },
+    { title: "Message", kind: "wide", value: (row) => row.message },
     { title: "Record", kind: "number", value: (row) => (row.index < 0 ? "batch" : `${row.index}${row.rejected_records > 1 ? ` and ${row.rejected_records - 1} more` : ""}`) },
     { title: "Client", value: (row) => [make("span", {}, row.client_id ?? NONE), make("span", { class: "dim" }, row.client)] },
     { title: "Principal", value: (row) => row.principal ?? NONE },
   ], { key: (row) => row.id, mark: (row) => (row.outcome === "allowed" ? "warned" : "troubled"), empty: "Nothing was rejected or denied, or nothing passes the filter." });
-  const told = make("p", { class: "dim" }, "The last hundred, newest first. No key, value or header of a record is kept or shown.");
+  const note = make("p", { class: "dim" }, "The last hundred, newest first. No key, value or header of a record is kept or shown.");
 
   function update(snapshot) {
     last = snapshot;
@@ -163,7 +163,7 @@ export function rejections() {
     list.update(found, shownOf(found.length, rows.length));
   }
 
-  return { title: "Rejections and denials", parts: "rejections", element: make("div", {}, bar.element, told, panel.element, list.element), update };
+  return { title: "Rejections and denials", parts: "rejections", element: make("div", {}, bar.element, note, panel.element, list.element), update };
 }
 
 export function connections() {

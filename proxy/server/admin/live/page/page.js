@@ -1,4 +1,4 @@
-// The page: which view is shown, what it is given, and whether the values are live.
+// The page: shows one view, passes snapshots to it, and says whether they are live.
 
 import { make, write } from "./dom.js";
 import { all, audit, plugIns } from "./features.js";

@@ -27,7 +27,7 @@ export async function json(path) {
   return value;
 }
 
-/** Calls `on.snapshot`, `on.state` ("live", "connecting", "lost") and `on.token`; `open` names what is wanted. */
+/** Calls `on.snapshot`, `on.state` ("live", "connecting", "lost") and `on.token`; `open` names the parts that it has. */
 export class Stream {
   #on;
   #parts = "";
@@ -49,7 +49,7 @@ export class Stream {
     if (!document.hidden) this.#read();
   }
 
-  /** Nobody looks. */
+  /** End the stream: the page is hidden, or another view begins. */
   close() {
     clearTimeout(this.#timer);
     clearTimeout(this.#watch);
@@ -66,7 +66,7 @@ export class Stream {
       this.#listen(controller);
       await this.#events(response.body.getReader(), controller);
     } catch (error) {
-      if (controller !== this.#controller) return; // another one has begun, or nobody looks
+      if (controller !== this.#controller) return; // another one has begun, or the page is hidden
       if (error instanceof NeedsToken) return this.#on.token();
       why = error.message || String(error);
     }

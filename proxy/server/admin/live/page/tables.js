@@ -68,7 +68,7 @@ function fill(cell, content) {
   write(cell, content);
 }
 
-/** Any JSON value as a list of facts, with tables where rows are alike: for what the page does not know. */
+/** Any JSON value as a list of facts, with tables for lists of objects: for values that the page has no view of. */
 export function described(value) {
   if (Array.isArray(value)) {
     if (!value.length) return make("span", { class: "dim" }, "none");
