@@ -9,6 +9,7 @@ from threading import Lock
 from kafka_sidecar.dead_letters.parcels import Parcel
 
 BURST_S = 10.0
+PAUSE_S = 0.25  # what is kept after it comes together: to look for a piece or two costs as much as for all of these
 
 
 class Buffer:
@@ -59,7 +60,10 @@ class Buffer:
 
 
 class Rate:
-    """So much a second, and what `BURST_S` seconds allow at once. A piece that is larger waits for a full one."""
+    """So much a second, and what `BURST_S` seconds allow at once. A piece that is larger waits for a full one.
+
+    Once it is used up nothing may come until `PAUSE_S` seconds have refilled it.
+    """
 
     def __init__(self, per_second: float, clock: Callable[[], float]) -> None:
         """``clock``: seconds, of any beginning."""
@@ -68,6 +72,7 @@ class Rate:
         self._at = clock()
         self._per_second = per_second
         self._left = self._most = BURST_S * per_second
+        self._pauses = False
 
     def change(self, per_second: float) -> None:
         """Another rate from now on."""
@@ -81,13 +86,16 @@ class Rate:
         """Whether nothing may come now."""
         with self._lock:
             self._fill()
-            return self._left < 1
+            return self._pauses
 
     def take(self, amount: float) -> bool:
         """Whether that much may come now."""
         with self._lock:
             self._fill()
+            if self._pauses:
+                return False
             if self._left < min(amount, self._most):
+                self._pauses = self._left < self._enough
                 return False
             self._left -= amount  # below zero for a large one, which the next ones wait for
             return True
@@ -96,3 +104,9 @@ class Rate:
         now = self._clock()
         self._left = min(self._most, self._left + (now - self._at) * self._per_second)
         self._at = now
+        self._pauses = self._left < (self._enough if self._pauses else 1.0)
+
+    @property
+    def _enough(self) -> float:
+        """What there has to be to end a pause."""
+        return max(1.0, PAUSE_S * self._per_second)

@@ -67,3 +67,33 @@ def test_another_rate_holds_at_once() -> None:
     assert [rate.take(1) for _ in range(3)] == [True, True, False]
     now[0] = 100.0
     assert [rate.take(1) for _ in range(3)] == [True, True, False]
+
+
+def test_what_is_used_up_stays_so_until_a_quarter_of_a_second_has_refilled_it() -> None:
+    now = [0.0]
+    rate = Rate(100, lambda: now[0])
+    assert [rate.take(1) for _ in range(1001)] == [True] * 1000 + [False]
+    looked, taken = 0, 0
+    for turn in range(1, 1001):  # a second, at each of whose milliseconds there is more to take
+        now[0] = turn / 1000
+        if rate.is_used_up:
+            continue
+        looked += 1
+        while rate.take(1):
+            taken += 1
+    assert looked == 4
+    assert 99 <= taken <= 100
+
+
+def test_a_piece_that_is_too_large_keeps_smaller_ones_waiting_only_where_little_is_left() -> None:
+    now = [0.0]
+    rate = Rate(100, lambda: now[0])
+    assert rate.take(900)
+    assert not rate.take(200)
+    assert not rate.is_used_up
+    assert rate.take(80)
+    assert not rate.take(30)
+    assert rate.is_used_up
+    assert not rate.take(1)
+    now[0] = 0.06
+    assert rate.take(1)

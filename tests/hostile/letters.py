@@ -13,7 +13,7 @@ from harness import admin_pages
 from integration.validation.batches import batch, record
 
 from hostile.attacks import Attack, Place, Run
-from hostile.wire import converse, produce
+from hostile.wire import ask, produce
 
 TOPIC = "lettered"
 TOPICS = f'  - {{name: {TOPIC}.dlq}}\n  - {{name: {TOPIC}, policy: json, dead_letters: "{{topic}}.dlq"}}\n'
@@ -22,7 +22,6 @@ dead_letters:
   spool_folder: FOLDER/letters
   create: {configs: {retention.bytes: "200000000", segment.bytes: "50000000"}}
 """
-QUIET_S = 0.05  # all answers have come
 SERIES = re.compile(
     r'^kafka_sidecar_dead_letters_([a-z_]+?)(?:_total)?(?:\{(?:reason|topic)="([^"]*)"\})? ([\d.e+]+)$', re.M
 )
@@ -35,21 +34,24 @@ def refused(records: int, size: int) -> bytes:
     return produce([(TOPIC.encode(), [(0, batch(payload, records))])])
 
 
-def endlessly(make: Callable[[], bytes], connections: int) -> Callable[[], Run]:
-    """The same requests again and again, and what has become of them."""
+def endlessly(make: Callable[[], bytes], times: int, connections: int) -> Callable[[], Run]:
+    """So many requests at once, again once they are answered, and what has become of them.
+
+    Whoever does not wait for answers leaves more and more to do: that is no matter of letters.
+    """
 
     def prepare() -> Run:
-        return partial(_flood, make(), connections)
+        return partial(_flood, make() * times, times, connections)
 
     return prepare
 
 
-def _flood(data: bytes, connections: int, place: Place) -> str:
+def _flood(data: bytes, times: int, connections: int, place: Place) -> str:
     deadline = time.monotonic() + place.limit_s
 
     def one(_: int) -> None:
         while (left := deadline - time.monotonic()) > 0:
-            converse(place.kafka, data, left, QUIET_S)
+            ask(place.kafka, data, times, left)
 
     with ThreadPoolExecutor(connections) as pool:
         list(pool.map(one, range(connections)))
@@ -61,9 +63,9 @@ def _flood(data: bytes, connections: int, place: Place) -> str:
 
 LETTERS = (
     Attack("76: only rejected records, one a batch, each a dead letter, on 4 connections",
-           endlessly(lambda: refused(1, 100) * 5000, 4), topics=TOPICS, more=MORE),
+           endlessly(lambda: refused(1, 100), 5000, 4), topics=TOPICS, more=MORE),
     Attack("77: only rejected records, 10,000 a batch, each a dead letter, on 4 connections",
-           endlessly(lambda: refused(10_000, 90) * 4, 4), topics=TOPICS, more=MORE),
+           endlessly(lambda: refused(10_000, 90), 4, 4), topics=TOPICS, more=MORE),
     Attack("78: only rejected values of 900 KB, each a dead letter, on 4 connections",
-           endlessly(lambda: refused(1, 900_000) * 8, 4), topics=TOPICS, more=MORE),
+           endlessly(lambda: refused(1, 900_000), 8, 4), topics=TOPICS, more=MORE),
 )  # fmt: skip

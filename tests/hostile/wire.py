@@ -5,8 +5,10 @@ from __future__ import annotations
 import selectors
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 INT16, INT32, INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 CLIENT_ID = b"hostile"
@@ -106,6 +108,27 @@ def _exchange(sock: socket.socket, left: memoryview, deadline: float, quiet_s: f
                     if not left:
                         selector.modify(sock, selectors.EVENT_READ)
     return came
+
+
+def ask(address: Address, data: bytes, answers: int, limit_s: float) -> int:
+    """Send all of it and wait for so many responses; how many came until the peer closed or time was up."""
+    came = 0
+    with suppress(OSError), connect(address) as sock:
+        sock.settimeout(limit_s)
+        sender = threading.Thread(target=_send, args=(sock, data), daemon=True)
+        sender.start()
+        with sock.makefile("rb") as file:
+            while came < answers and len(size := file.read(4)) == 4:
+                file.read(int.from_bytes(size, "big"))
+                came += 1
+        sock.shutdown(socket.SHUT_RDWR)
+        sender.join(limit_s)
+    return came
+
+
+def _send(sock: socket.socket, data: bytes) -> None:
+    with suppress(OSError):
+        sock.sendall(data)
 
 
 def hold(address: Address, opening: Sequence[bytes], limit_s: float) -> None:

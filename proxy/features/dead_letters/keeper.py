@@ -66,7 +66,9 @@ class Keeper:
         return True
 
     def keep(self, batch: RefusedBatch, target: Target) -> None:
-        """Make letters of a batch that is not turned away. What cannot be one is counted."""
+        """Make letters of a batch that was not turned away. What cannot be one is counted."""
+        if self.turns_away(batch, target):  # now: others were before it in a thread
+            return
         count = max(batch.header.count, 0)
         if self._is_known(batch):
             self._stats.repeated += count

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -127,6 +128,7 @@ class DeadLetters(Feature):
 
     async def start_up(self) -> None:
         self._loop = asyncio.get_running_loop()
+        await _import_topics()  # before the start ends, after which collections of garbage pass over what there is
         self._begin()
 
     def _begin(self) -> None:
@@ -143,6 +145,7 @@ class DeadLetters(Feature):
             self.store.spool_failure = f"{folder}: {error.strerror or error}"
             self.store.spool = None
             log.error("dead letter spool not used", extra={"detail": self.store.spool_failure})
+        await _import_topics()
         self.sender.start()
         self._check_again()
 
@@ -179,7 +182,7 @@ class DeadLetters(Feature):
         self.sender.wake()
 
     def _writer(self) -> LetterWriter:
-        """The only one; aiokafka is imported now."""
+        """The only one."""
         if self._made is None:
             from kafka_sidecar.proxy.features.dead_letters.kafka_topics import Creation, LetterTopics
 
@@ -258,6 +261,11 @@ class DeadLetters(Feature):
             "spool_failure": store.spool_failure,
             "unusable_topics": self.missing,
         }
+
+
+async def _import_topics() -> None:
+    """Import aiokafka in a thread: a turn of the event loop would take 65 ms for it."""
+    await asyncio.to_thread(import_module, "kafka_sidecar.proxy.features.dead_letters.kafka_topics")
 
 
 def feature(site: Site) -> Feature:

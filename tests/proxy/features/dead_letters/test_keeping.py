@@ -157,6 +157,39 @@ def test_letters_above_the_rate_are_dropped_and_counted(caplog: pytest.LogCaptur
     assert (line.letters, line.reason, line.dead_letter_topic) == (7, "rate", "orders.dlq")  # type: ignore[attr-defined]
 
 
+def test_nothing_is_looked_at_of_what_comes_while_the_rate_is_used_up() -> None:
+    features = sidecar(dead_letters={"max_records_rate": 30})
+    now, many = [0.0], batch(*[BAD] * 300)
+    rates = letters_of(features)._rates
+    rates.records._clock, rates.records._at = lambda: now[0], 0.0
+    found = []
+    for turn in range(400):  # a second
+        now[0] = turn / 400
+        _, works = produce(features, many)
+        found.append(len(works))
+    assert found[0] == 1
+    assert sum(found) <= 5  # of 400 batches
+    assert len(kept(features)) + dropped(features)["rate"] == 400 * 300
+
+
+def test_a_batch_that_has_waited_for_a_thread_is_not_read_if_the_rate_is_used_up_by_then() -> None:
+    features = sidecar(dead_letters={"max_records_rate": 30})
+    frame = produce_request(VERSION, {"orders": {3: batch(*[BAD] * 300)}})
+    waiting = []
+    for _ in range(2):
+        exchange = begun(features, ApiKey.PRODUCE, VERSION, frame)
+        assert exchange is not None
+        step = exchange.request(frame)
+        assert isinstance(step, Work)
+        waiting.append(step)
+    waiting[0].run()
+    kept_batch = waiting[1].run.args[0]  # type: ignore[attr-defined]
+    kept_batch.records = lambda: pytest.fail("it is inflated")
+    waiting[1].run()
+    assert len(kept(features)) == 300
+    assert dropped(features) == {"rate": 300}
+
+
 def test_letters_for_which_there_is_no_room_are_dropped_and_counted() -> None:
     features = sidecar(dead_letters={"max_buffered": "1MiB"})
     value = b"[" * 100_000
