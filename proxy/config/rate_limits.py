@@ -39,7 +39,7 @@ class RateLimit(Section):
     consume_records: int | None = Field(default=None, ge=1)
     """Records a second that clients consume."""
     requests: int | None = Field(default=None, ge=1)
-    """Requests a second, of all APIs but ApiVersions and logins; with `topics`, or per `topic`, those that bring or get records."""
+    """Requests a second, of all APIs but ApiVersions and logins; with topics, only Produce, Fetch and ShareFetch."""
     burst: Duration = duration_field("1s", gt=0)
     """How many seconds' worth may come at once. Kafka: `quota.window.size.seconds`."""
     action: Literal["throttle", "reject"] = "throttle"
