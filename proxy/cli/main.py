@@ -19,6 +19,9 @@ from kafka_sidecar.proxy.cli.clean_objects import clean_objects
 from kafka_sidecar.proxy.cli.dead_letters.app import dead_letters_app
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
+from kafka_sidecar.proxy.cli.operate.connections import show_connections
+from kafka_sidecar.proxy.cli.operate.rejections import show_rejections
+from kafka_sidecar.proxy.cli.operate.status import show_status
 from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
 from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.cli.run import run
@@ -33,6 +36,9 @@ app.add_typer(policy_app, name="policy")
 app.add_typer(interceptor_app, name="interceptor")
 app.add_typer(dead_letters_app, name="dead-letters")
 app.command()(run)
+app.command("status")(show_status)
+app.command("connections")(show_connections)
+app.command("rejections")(show_rejections)
 app.command()(explain)
 app.command("topics")(show_topics)
 app.command("log-level")(change_log_level)

@@ -92,6 +92,11 @@ def describe_waiting(connection: Connection) -> dict[str, Any]:
     }
 
 
+def uses_removed(connection: Connection) -> bool:
+    """Whether it has sent versions of requests, of those that are recorded, that Kafka 4 has removed (KIP-896)."""
+    return any(is_removed(api.key, api.version) for api in {one[0] for one in connection.session.recorder})
+
+
 def trouble_of(connection: Connection, now: float) -> tuple[bool, float, int]:
     """What sorts connections that wait before others. ``now``: seconds of `time.perf_counter`."""
     oldest = connection.session.oldest_since
