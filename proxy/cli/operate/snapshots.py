@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+NO_FAMILY: Mapping[str, Any] = {"rows": []}
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -42,8 +44,8 @@ class Snapshot:
 
     def series(self, name: str) -> Iterator[Series]:
         """Those of a metric."""
-        family = self._families.get(name)
-        for row in family["rows"] if family is not None else ():
+        family = self._families.get(name, NO_FAMILY)
+        for row in family["rows"]:
             of = dict(zip(family["labels"], map(str, row["of"]), strict=False))
             yield Series(of, row["value"], row["rate"], row.get("p50_s"), row.get("p99_s"))
 

@@ -102,7 +102,9 @@ def _traffic(of: Snapshot) -> str:
 def _connections(of: Snapshot) -> str:
     state = of.part("connections")
     opened = number(of.total("connections"))
-    return f"{number(state.get('open'))} open, {opened} since the start; {number(state.get('topics_known'))} topics known"
+    return (
+        f"{number(state.get('open'))} open, {opened} since the start; {number(state.get('topics_known'))} topics known"
+    )
 
 
 def _latency(of: Snapshot) -> str:
@@ -124,14 +126,13 @@ def _memory(of: Snapshot) -> str:
 
 def _processes(of: Snapshot) -> Iterator[tuple[str, str]]:
     for one in of.workers:
-        name = f"worker {one['worker']}" if one["worker"] is not None else "process"
-        state = "" if one["ready"] else "NOT READY, "
-        cpu = f"{one['cpu'] * 100:.0f} % of a CPU, " if one["cpu"] is not None else ""
-        late = f", event loop p99 {duration(one['event_loop_delay_p99_s'])}" if one["worker"] is not None else ""
-        yield (
-            name,
-            f"{state}pid {one['pid']}, {cpu}{size(one['memory_bytes'])}, {number(one['connections'])} connections{late}",
-        )
+        many = one["worker"] is not None
+        parts = [
+            f"pid {one['pid']}", f"{(one['cpu'] or 0) * 100:.0f} % of a CPU", size(one["memory_bytes"]),
+            f"{number(one['connections'])} connections",
+            *([f"event loop late by {duration(one['event_loop_delay_p99_s'])} (p99)"] if many else []),
+        ]  # fmt: skip
+        yield f"worker {one['worker']}" if many else "process", ", ".join(["NOT READY"] * (not one["ready"]) + parts)
 
 
 def _certificates(of: Snapshot) -> Iterator[tuple[str, str]]:
@@ -144,13 +145,7 @@ def _certificates(of: Snapshot) -> Iterator[tuple[str, str]]:
 def _features(of: Snapshot) -> Iterator[tuple[str, str]]:
     letters, audit = of.features.get("dead_letters"), of.features.get("auditing")
     if letters is not None:
-        spooled = letters.get("spooled_bytes")
-        yield (
-            "dead letters",
-            f"{number(letters.get('waiting_letters'))} wait ({size(letters.get('buffered_bytes'))} in memory"
-            f"{f', {size(spooled)} on disk' if spooled is not None else ''}), {number(letters.get('sent'))} sent, "
-            f"{number(of.total('dead_letters_dropped'))} dropped",
-        )
+        yield "dead letters", _dead_letters(of, letters)
     if audit is not None:
         waiting, sent = audit.get("buffered_events"), audit.get("sent_events")
         rest = f", {number(waiting)} events wait, {number(sent)} sent" if sent is not None else ""
@@ -162,6 +157,13 @@ def _features(of: Snapshot) -> Iterator[tuple[str, str]]:
         yield "interceptors", f"{len(guards)}, disabled: {', '.join(disabled[:MAX_SHOWN]) or 'none'}"
     if registries := list(of.series("schema_registry_reachable")):
         yield "registries", ", ".join(_registry(one) for one in registries[:MAX_SHOWN])
+
+
+def _dead_letters(of: Snapshot, state: Mapping[str, Any]) -> str:
+    spooled, buffered = state.get("spooled_bytes"), size(state.get("buffered_bytes"))
+    on_disk = f", {size(spooled)} on disk" if spooled is not None else ""
+    waiting, sent = number(state.get("waiting_letters")), number(state.get("sent"))
+    return f"{waiting} wait ({buffered} in memory{on_disk}), {sent} sent, {number(of.total('dead_letters_dropped'))} dropped"
 
 
 def _limit(one: Series) -> str:
