@@ -18,6 +18,7 @@ from kafka_sidecar.proxy.cli.clean_objects import clean_objects
 from kafka_sidecar.proxy.cli.dead_letters.app import dead_letters_app
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
+from kafka_sidecar.proxy.cli.operate.config_show import show_config
 from kafka_sidecar.proxy.cli.operate.connections import show_connections
 from kafka_sidecar.proxy.cli.operate.rejections import show_rejections
 from kafka_sidecar.proxy.cli.operate.status import show_status
@@ -30,6 +31,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
 app.add_typer(config_app, name="config")
+config_app.command("show")(show_config)
 app.add_typer(policy_app, name="policy")
 app.add_typer(interceptor_app, name="interceptor")
 app.add_typer(dead_letters_app, name="dead-letters")

@@ -163,7 +163,8 @@ def _dead_letters(of: Snapshot, state: Mapping[str, Any]) -> str:
     spooled, buffered = state.get("spooled_bytes"), size(state.get("buffered_bytes"))
     on_disk = f", {size(spooled)} on disk" if spooled is not None else ""
     waiting, sent = number(state.get("waiting_letters")), number(state.get("sent"))
-    return f"{waiting} wait ({buffered} in memory{on_disk}), {sent} sent, {number(of.total('dead_letters_dropped'))} dropped"
+    dropped = number(of.total("dead_letters_dropped"))
+    return f"{waiting} wait ({buffered} in memory{on_disk}), {sent} sent, {dropped} dropped"
 
 
 def _limit(one: Series) -> str:

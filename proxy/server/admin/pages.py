@@ -21,6 +21,7 @@ from kafka_sidecar.proxy.runtime.connection_state import (
     recorded,
     uses_removed,
 )
+from kafka_sidecar.proxy.server.admin.effective import in_force
 from kafka_sidecar.proxy.server.admin.live.live import Live
 from kafka_sidecar.proxy.server.admin.live.sample import Sample, Samples, closed_rows
 from kafka_sidecar.proxy.server.admin.log_levels import LevelError, LogLevels
@@ -68,6 +69,7 @@ class Admin:
             "PUT /log-level": self._set_log_level,
             "/topics": lambda query: json_page(200, list_topics(server)),
             "/connections": lambda query: json_page(200, list_connections(server, query)),
+            "/configuration": lambda query: json_page(200, in_force(server)),
             "/producers": lambda query: json_page(200, list_producers(server, query)),
         }
         # What a path names after its last slash.
