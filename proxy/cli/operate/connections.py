@@ -85,5 +85,5 @@ def _pauses(one: Row) -> str:
 def _closed_row(one: Row) -> tuple[object, ...]:
     return (
         one["session"], one["client_id"], one["principal"], one["client"], one["ended"], duration(one["duration_s"]),
-        one["cause"], one["reason"] or one["detail"],
+        one["cause"], ": ".join(filter(None, (one["reason"], one["detail"]))),
     )  # fmt: skip
