@@ -176,7 +176,7 @@ def no_broker(site: Site) -> dict[str, Any]:
     [
         (wrong_password, "the broker rejects the login", "correct brokers.sasl (username app, password_file"),
         (wrong_ca, "the broker's certificate is not from a trusted CA", "set brokers.tls.ca to the CA of the brokers"),
-        (no_tls, "closed the connection during the login", "does it expect TLS at this port?"),
+        (no_tls, "the broker does not speak Kafka: not Kafka: ", "does brokers.security_protocol say how?"),
         (no_broker, "refused the connection", "is it up, is the port right"),
     ],
 )  # fmt: skip
@@ -202,7 +202,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
         "audit": {"topic": "readonly"},
     },
     "failed   right not-to-create: does not exist, and User:app may not create it (audit.topic); "
-    f"{GRANT} --operation Create --operation Describe --operation Write --topic not-to-create, or create it": {
+    f"{GRANT} --operation Create --operation Write --topic not-to-create, or create it": {
         "audit": {"topic": "not-to-create"},
     },
     "failed   topic missing: does not exist; create it, or set dead_letters.create, or correct "

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.cli.operate.connect.broker import FAILURES, METADATA, Probe, common, probe, supports
 from kafka_sidecar.proxy.cli.operate.connect.report import Check, failed, ok, warning
 from kafka_sidecar.proxy.config.loading import Config
@@ -121,11 +122,11 @@ def _text(error: BaseException, limit_s: float) -> str:
 def _remedy(error: BaseException, access: BrokerAccess) -> str:
     if isinstance(error, HandshakeError):
         return ""
+    if isinstance(error, CodecError) or isinstance(error.__cause__, CodecError):
+        return "is it Kafka that listens there, and does brokers.security_protocol say how?"
     if isinstance(error, LoginError) and access.logins is not None:
         return access.logins.credentials.remedy
-    if isinstance(error, OSError | TimeoutError):
-        return REMEDIES[cause_of(error)]
-    return "is it Kafka that listens there, and does brokers.security_protocol say how?"
+    return REMEDIES[cause_of(error)]
 
 
 def _check_cluster(config: Config, probes: Iterable[Probe]) -> Iterator[Check]:
