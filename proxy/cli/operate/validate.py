@@ -28,7 +28,9 @@ def validate(
     within: Annotated[str, typer.Option(help="Time limit of --connect.")] = "30s",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check a configuration file; without the network, unless --connect is there.
+    """Check a configuration file.
+
+    Without the network, unless --connect is there.
 
     The environment variables that override it are checked too.
     """

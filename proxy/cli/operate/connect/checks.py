@@ -100,12 +100,12 @@ def has_failed(checks: list[Check]) -> bool:
 @contextmanager
 def _without_log_lines() -> Iterator[None]:
     """What a sidecar would log is in the checks."""
-    log, silent = logging.getLogger("kafka_sidecar"), logging.NullHandler()
-    propagates = log.propagate
-    log.addHandler(silent)
-    log.propagate = False
+    own, silent = logging.getLogger("kafka_sidecar"), logging.NullHandler()
+    propagates = own.propagate
+    own.addHandler(silent)
+    own.propagate = False
     try:
         yield
     finally:
-        log.removeHandler(silent)
-        log.propagate = propagates
+        own.removeHandler(silent)
+        own.propagate = propagates

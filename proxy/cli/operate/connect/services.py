@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from kafka_sidecar.proxy.cli.operate.connect.report import Check, failed, ok
 from kafka_sidecar.proxy.config.loading import Config
 
-NO_SUBJECT = "kafka-sidecar-validate"  # nobody's; the registry answers that there is none
-NO_OBJECT = "kafka-sidecar-validate"
+NO_SUBJECT = NO_OBJECT = "kafka-sidecar-validate"  # the answer is that there is none
 LIMIT_S = 5.0
 PORTS = {"http": 80, "https": 443}
 
@@ -30,7 +29,7 @@ def services_of(config: Config) -> Iterator[Callable[[], Awaitable[Check]]]:
 
 
 async def _registry(config: Config, name: str) -> Check:
-    """Asked for a subject that nobody has: whether it is reached, and lets the sidecar in."""
+    """Asked for a subject that it has not: whether it is reached, and lets the sidecar in."""
     from kafka_sidecar.proxy.runtime.schema_registries import registries
     from kafka_sidecar.schemas.registry import LatestOf, NotFetchedError, RegistryError
 
