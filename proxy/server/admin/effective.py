@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -28,7 +29,8 @@ from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
 
 DEFAULT = "default"
 SECRET = "***"  # noqa: S105 - in place of one
-MAX_ENTRIES = 200  # of a list or mapping, on a page: each takes some 50 us of the event loop
+# On a page: of one list or mapping, and of all. Each takes some 50 to 100 us of the event loop.
+MAX_ENTRIES, MAX_ENTRIES_IN_ALL = 100, 250
 SECRET_MAPPINGS = ("headers", "object_store_options")  # each value may be secret, whatever its name is
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -75,11 +77,12 @@ def in_force(server: Server) -> dict[str, Any]:
 
 
 class _Walk:
-    """Through a configuration whose values have these origins; of lists and mappings only the first entries."""
+    """Through a configuration whose values have these origins; on a page only to the first entries of lists."""
 
     def __init__(self, origins: Origins, max_entries: int | None = None) -> None:
         self._origins = origins
         self._max_entries = max_entries
+        self._left = MAX_ENTRIES_IN_ALL
         self.not_shown: dict[str, int] = {}  # entries, by the setting
 
     def section(self, section: BaseModel, at: Location) -> Shown:
@@ -106,7 +109,10 @@ class _Walk:
         return _written(section, name, value), (is_given and _source(self._origins, at)) or DEFAULT
 
     def _cut(self, entries: list[Any], at: Location) -> list[Any]:
-        shown = entries[: self._max_entries]
+        if self._max_entries is None:
+            return entries
+        shown = entries[: min(self._max_entries, self._left)]
+        self._left -= len(shown)
         if len(shown) < len(entries):
             self.not_shown[format_key(at)] = len(entries) - len(shown)
         return shown
@@ -137,9 +143,10 @@ def _written(section: BaseModel, name: str, value: Any) -> Any:
         return os.pathsep.join(one and str(Path(one).absolute()) for one in value.split(os.pathsep))
     if isinstance(value, Path):
         return str(value.absolute())
-    field = type(section).model_fields[name]
-    readers = set(_readers(field.annotation)) | {getattr(one, "func", None) for one in field.metadata}
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, bool | None):
+        return value
+    if isinstance(value, int | float):
+        readers = _readers_of(type(section), name)
         if readers & {seconds, milliseconds}:
             return _duration(value if seconds in readers else value / 1000)
         if size in readers:
@@ -147,6 +154,12 @@ def _written(section: BaseModel, name: str, value: Any) -> Any:
     if name in SECRET_MAPPINGS:
         return dict.fromkeys(value, SECRET)
     return hide_secrets(value, SECRET)
+
+
+@cache
+def _readers_of(section: type[BaseModel], name: str) -> frozenset[Any]:
+    field = section.model_fields[name]
+    return frozenset((*_readers(field.annotation), *(getattr(one, "func", None) for one in field.metadata)))
 
 
 def _readers(annotation: Any) -> Iterator[Any]:

@@ -201,6 +201,22 @@ async def test_of_thousands_of_entries_some_are_shown_and_the_others_counted(mon
         assert len(yaml.safe_load(made.output)["topics"]) == 3
 
 
+def test_a_page_of_thousands_of_entries_takes_no_long_turn_of_the_event_loop() -> None:
+    """By what is shown, not by a clock: entries are what takes time."""
+    many = Config.model_validate({
+        "bootstrap_servers": "a:1",
+        "topics": [{"name": f"t{number}"} for number in range(1000)],
+        "policies": {f"p{number}": {"type": "json"} for number in range(1000)},
+        "producers": [{"topics": [f"t{number}"], "acks": "all"} for number in range(1000)],
+        "authorization": {"rules": [{"topics": ["t"]}] * 1000},
+    })  # fmt: skip
+    walk = effective_module._Walk(many._origins, effective_module.MAX_ENTRIES)
+    values, _ = walk.section(many, ())
+    lists = (values["topics"], values["policies"], values["producers"], values["authorization"]["rules"])
+    assert sum(map(len, lists)) == effective_module.MAX_ENTRIES_IN_ALL
+    assert sum(walk.not_shown.values()) == 4000 - effective_module.MAX_ENTRIES_IN_ALL
+
+
 def answer(generation: int, **values: Any) -> dict[str, Any]:
     return {
         "generation": generation, "last_reload": "applied", "restart_required_by": ["listen"], "not_shown": {},
