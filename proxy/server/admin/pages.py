@@ -19,7 +19,7 @@ from kafka_sidecar.proxy.runtime.connection_state import (
     describe_request,
     describe_waiting,
     recorded,
-    uses_removed,
+    with_removed,
 )
 from kafka_sidecar.proxy.server.admin.effective import in_force
 from kafka_sidecar.proxy.server.admin.live.live import Live
@@ -41,6 +41,7 @@ from kafka_sidecar.proxy.server.admin.topics import describe_topic, list_topics
 from kafka_sidecar.proxy.server.server import Server
 
 Query = Mapping[str, str]
+MAX_LOOKED_INTO = 2000  # connections whose last requests are looked at: each takes some 10 us
 MAX_CONNECTIONS_LISTED = 200  # each takes some 10 us of the event loop
 PRODUCER_FILTERS = ("topic", "client_id", "principal")
 FILTERS = ("client", "client_id", "listener", "principal")  # the client's address with or without its port
@@ -168,7 +169,7 @@ def list_connections(server: Server, query: Mapping[str, str]) -> dict[str, Any]
     if WITH_PAUSED in query:
         found = [one for one in found if one.client_is_paused or one.broker_is_paused]
     if WITH_OLD in query:
-        found = filter(uses_removed, found)
+        found = with_removed(nlargest(MAX_LOOKED_INTO, found, attrgetter("number")))
     newest = nlargest(MAX_CONNECTIONS_LISTED, found, attrgetter("number"))
     return {"open": len(server.connections), "connections": list(map(describe_waiting, newest))}
 

@@ -152,6 +152,4 @@ def _check_cluster(config: Config, probes: Iterable[Probe]) -> Iterator[Check]:
         brokers = max(len(one.metadata.brokers) for one in probes if one.metadata is not None)
         yield ok("cluster", cluster, f"{brokers} brokers")
         if config.audit.cluster is not None and config.audit.cluster != cluster:
-            yield warning(
-                "cluster", "id", f"audit.cluster is {config.audit.cluster}", "correct it, or let it be a name"
-            )
+            yield warning("cluster", cluster, f"audit.cluster is {config.audit.cluster}", "is that meant as a name?")
