@@ -14,7 +14,7 @@ import typer
 
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca, TokenFile, ask
 from kafka_sidecar.proxy.cli.operate.snapshots import Series, Snapshot, by_worker, each
-from kafka_sidecar.proxy.cli.operate.tables import NONE, age, cell, duration, number, size, table
+from kafka_sidecar.proxy.cli.operate.tables import NONE, age, cell, duration, folded, number, size, table
 from kafka_sidecar.proxy.cli.operate.troubles import troubles
 from kafka_sidecar.proxy.cli.output import say
 
@@ -46,7 +46,7 @@ def _head(of: Snapshot) -> Iterator[str]:
     yield f"{word}: kafka-sidecar {', '.join(versions) or NONE}{up}{many}"
     found = troubles(of)
     for one in found[:MAX_SHOWN]:
-        yield f"  {'!!' if one.is_bad else '! '} {one.text}"
+        yield from folded("  !! " if one.is_bad else "  !  ", one.text)
     if len(found) > MAX_SHOWN:
         yield f"     and {len(found) - MAX_SHOWN} more: see --json"
     if not found:
@@ -55,7 +55,7 @@ def _head(of: Snapshot) -> Iterator[str]:
 
 def _facts(of: Snapshot) -> Iterator[str]:
     for name, text in _named_facts(of):
-        yield f"{name:{INDENT}}{text}"
+        yield from folded(f"{name:{INDENT}}", text)
 
 
 def _named_facts(of: Snapshot) -> Iterator[tuple[str, str]]:

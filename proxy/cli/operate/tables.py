@@ -10,13 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from io import StringIO
+from textwrap import wrap
 
 from kafka_sidecar.proxy.telemetry.logs import without_controls
 
 MAX_CELL = 249
 NONE = "-"
 UNBOUNDED = 1 << 16  # columns of what is no terminal
-NARROWEST = 20
+NARROWEST = 40
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -34,6 +35,14 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[s
     written = StringIO()
     Console(file=written, width=width(), color_system=None, legacy_windows=False, _environ={}).print(made)
     return (line.rstrip() for line in written.getvalue().splitlines())
+
+
+def folded(begin: str, text: str) -> Iterator[str]:
+    """A text in as many lines as it takes, below each other."""
+    yield from wrap(
+        without_controls(text), width(), initial_indent=begin, subsequent_indent=" " * len(begin),
+        break_on_hyphens=False,
+    ) or [begin]  # fmt: skip
 
 
 def width() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from harness.ports import free_ports
 from harness.sidecar import COMMAND, Sidecar
 from support.dialogue import request
 from support.fake_broker import FakeBroker
-from support.in_process import connected, until
+from support.in_process import connected
 from support.sidecar_process import port_of, running
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -25,13 +24,15 @@ on_one_loop = pytest.mark.asyncio(loop_factories=["uvloop"])  # the program choo
 HOSTILE = b"evil\x1b[31m\nname"
 
 
-async def command(sidecar: Sidecar, *words: str, **variables: str) -> tuple[int, str]:
+async def command(sidecar: Sidecar, *words: str) -> tuple[int, str]:
     """Exit code and output."""
-    made = await asyncio.to_thread(
-        subprocess.run, [COMMAND, *words, "--admin", sidecar.admin], capture_output=True, text=True, timeout=30,
-        check=False, env={**os.environ, **variables},
-    )  # fmt: skip
-    return made.returncode, made.stdout + made.stderr
+
+    def run() -> tuple[int, str]:
+        line = [COMMAND, *words, "--admin", sidecar.admin]
+        made = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+        return made.returncode, made.stdout + made.stderr
+
+    return await asyncio.to_thread(run)
 
 
 @on_one_loop

@@ -153,6 +153,14 @@ async def test_a_real_sidecar_is_shown() -> None:
         assert f"{broker.address}; metadata received" in made.output
 
 
+def test_in_a_narrow_terminal_long_facts_are_folded_below_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "width", lambda: 60)
+    lines = status(snapshot(sidecar=sidecar(reasons=["because " * 20]))).output.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[1].startswith("  !! not ready: because")
+    assert lines[2].startswith("     because")
+
+
 @pytest.mark.parametrize("columns", [20, 60, 400])
 def test_narrow_and_wide_terminals_get_all_of_a_table(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "width", lambda: columns)
