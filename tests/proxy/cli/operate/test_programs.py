@@ -28,7 +28,7 @@ async def command(sidecar: Sidecar, *words: str) -> tuple[int, str]:
     """Exit code and output."""
 
     def run() -> tuple[int, str]:
-        line = [COMMAND, *words, "--admin", sidecar.admin]
+        line = [str(COMMAND), *words, "--admin", sidecar.admin]
         made = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
         return made.returncode, made.stdout + made.stderr
 
