@@ -64,8 +64,10 @@ class ApiCounts:
         "answered",
         "answered_bytes",
         "buffered",
+        "buffered_durations",
         "buffered_us",
         "held",
+        "held_durations",
         "held_us",
         "latency",
         "latency_us",
@@ -88,17 +90,22 @@ class ApiCounts:
         self.latency_us = 0
         self.buffered = self.buffered_us = 0  # responses buffered whole before they were forwarded
         self.held = self.held_us = 0  # requests buffered whole before it was decided what becomes of them
+        self.buffered_durations, self.held_durations = [0] * LATENCY_BUCKETS, [0] * LATENCY_BUCKETS  # as latency
 
     def add_buffered(self, grown: int, seconds: float) -> None:
         """A response was buffered whole for that long; ``grown`` more bytes were forwarded than had come."""
         self.buffered += 1
-        self.buffered_us += int(seconds * 1e6)
+        us = max(0, int(seconds * 1e6))
+        self.buffered_us += us
+        self.buffered_durations[us.bit_length()] += 1
         self.rewritten_bytes += grown
 
     def add_held(self, seconds: float) -> None:
         """A request was buffered whole; after this time it was decided what becomes of it."""
         self.held += 1
-        self.held_us += int(seconds * 1e6)
+        us = max(0, int(seconds * 1e6))
+        self.held_us += us
+        self.held_durations[us.bit_length()] += 1
 
 
 @dataclass(slots=True)
