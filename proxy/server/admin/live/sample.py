@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from heapq import nlargest, nsmallest
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
@@ -27,6 +27,11 @@ from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family
 
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.server.admin.live.groups import ConnectionGroups
+    from kafka_sidecar.proxy.server.admin.live.traffic import Traffic
+
+TRAFFIC = "traffic"  # the group of what is counted only while somebody looks
 ENGINE = "engine"  # the group of the metrics that are no feature's
 TOPIC = "topic"  # the label of metrics that are counted by topic
 MAX_SERIES = 2000  # of one metric
@@ -43,10 +48,12 @@ class Samples:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._traffic: Traffic | None = None  # once somebody has looked
+        self._groups: ConnectionGroups | None = None
         self._hash: tuple[Config, str] | None = None  # of the configuration that applies
         self._parts: Mapping[str, Callable[[Iterable[str]], Any]] = {
             "topics": self._topics,
-            "connections": lambda troubled: _connections(server),
+            "connections": lambda troubled: self._connections(),
             "rejections": lambda troubled: latest(server),
         }
 
@@ -59,6 +66,8 @@ class Samples:
             if TOPIC in family["labels"]
             for of, _ in family["samples"]
         }
+        if TRAFFIC in wanted:
+            groups[TRAFFIC] = list(map(_family, self._count_traffic()))
         features = self._server.features
         return {
             "at": time.monotonic(),
@@ -114,12 +123,31 @@ class Samples:
             self._hash = applied, configuration_hash(self._server)
         return self._hash[1]
 
+    def _count_traffic(self) -> Iterable[Family]:
+        """What has passed by topic: counted from the first sample that wants it."""
+        if self._traffic is None:
+            from kafka_sidecar.proxy.server.admin.live.traffic import Traffic
+
+            self._traffic = Traffic(self._server)
+        self._traffic.look()
+        return self._traffic.families()
+
+    def _connections(self) -> dict[str, Any]:
+        if self._groups is None:
+            from kafka_sidecar.proxy.server.admin.live.groups import ConnectionGroups
+
+            self._groups = ConnectionGroups(self._server)
+        self._groups.look()
+        return _connections(self._server, self._groups)
+
     def _topics(self, troubled: Iterable[str]) -> dict[str, Any]:
         """Those that something has happened to, those of the file, then the others by name."""
         server = self._server
         configured = [one.name for one in server.features.applied.topics if is_topic_name(one.name)]
         known = server.topics.names
         first = dict.fromkeys(name for name in (*sorted(troubled), *configured) if is_topic_name(name))
+        if self._traffic is not None:  # then those that are used
+            first |= dict.fromkeys(filter(is_topic_name, self._traffic.topics[:MAX_ROWS]))
         others = nsmallest(MAX_ROWS, (name for name in known if name not in first))
         names = list(islice(chain(first, others), MAX_ROWS))
         return {"known": len({*known, *first}), "rows": [_topic(server, name) for name in names]}
@@ -130,7 +158,7 @@ def own_sample(families: Iterable[Family]) -> Sample:
     return {"at": time.monotonic(), "process": _process(), "metrics": {ENGINE: list(map(_family, families))}}
 
 
-PARTS = ("topics", "connections", "rejections")
+PARTS = ("topics", "connections", "rejections", TRAFFIC)
 
 
 def _family(family: Family) -> dict[str, Any]:
@@ -196,12 +224,25 @@ def _of_broker(connection: Connection) -> frozenset[str]:
     return connection.broker.reasons if connection.broker is not None else frozenset()
 
 
-def _connections(server: Server) -> dict[str, Any]:
+def _connections(server: Server, groups: ConnectionGroups) -> dict[str, Any]:
     """The ones that wait, then the newest; and those that have ended last."""
     now = time.perf_counter()
     first = nlargest(MAX_ROWS, server.connections, lambda one: trouble_of(one, now))
-    closed = [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
-    return {"open": len(server.connections), "rows": list(map(describe_waiting, first)), "closed": closed}
+    rows = [
+        {**row, "group": _group_of(groups, one, row)}
+        for one, row in zip(first, map(describe_waiting, first), strict=True)
+    ]
+    closed = [
+        {"ended": timestamp(at), **keys, "group": groups.of(keys["session"], None, None, False)}
+        for at, keys in reversed(server.closed)
+    ]
+    return {"open": len(server.connections), "rows": rows, "closed": closed}
+
+
+def _group_of(groups: ConnectionGroups, connection: Connection, row: Mapping[str, Any]) -> str | None:
+    reads = any(api.startswith(("Fetch ", "ShareFetch ")) for api in row["apis"])
+    session = connection.session
+    return groups.of(connection.number, session.client_id, session.host, reads)
 
 
 def _topic(server: Server, name: str) -> dict[str, Any]:
