@@ -52,7 +52,8 @@ def latest(server: Server) -> list[dict[str, Any]]:
     recent = _recent(server)
     batches = recent.newest(MAX_LISTED) if recent is not None else ()
     denied = (map(partial(_row_of_denial, of), of.newest(MAX_LISTED)) for of in server.features.denials)
-    found = merge(map(_row, batches), *denied, key=itemgetter("timestamp"), reverse=True)
+    others = (map(_row_of_other, one.newest(MAX_LISTED)) for one in server.features.rejections)
+    found = merge(map(_row, batches), *denied, *others, key=itemgetter("timestamp"), reverse=True)
     return list(islice(found, MAX_LISTED))
 
 
@@ -165,6 +166,19 @@ def _row_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
         "client": denial.client,
         "client_software": denial.client_software,
         "principal": denial.principal,
+    }
+
+
+def _row_of_other(row: dict[str, Any]) -> dict[str, Any]:
+    """Of a producer that does not send as is required."""
+    producer = row.get("producer") or {}
+    return {
+        **row,
+        "partition": row["partition"] if (row["partition"] or 0) >= 0 else None,
+        "outcome": OUTCOMES.get(row["mode"], "allowed"),
+        "client": producer.get("client"),
+        "client_software": producer.get("software"),
+        "principal": producer.get("principal"),
     }
 
 
