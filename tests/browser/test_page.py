@@ -57,7 +57,6 @@ SHOWN = {
 }
 VIEWS = list(SHOWN)
 FOCUSED = "document.activeElement"
-ALL_ROWS_HAVE = "text => [...document.querySelectorAll('#view tbody tr')].every(row => row.innerText.includes(text))"
 HIDE = """hidden => {
     Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
     document.dispatchEvent(new Event('visibilitychange'));

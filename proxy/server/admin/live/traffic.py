@@ -24,7 +24,7 @@ MAX_TOPICS = 2000  # of one API; the rest is counted as one
 MAX_RESOLVED = 100  # ids of topics whose names are requested for one sample
 OTHERS = "(others)"
 # A frame of more batches than any honest one has is not read on: it would take the turns of others.
-SLICE_BYTES = 64 << 10
+SLICE_BYTES = 256 << 10  # what a socket is read by
 MAX_BATCHES = 4_000
 ALL_TIME_MS = 1 << 50
 
@@ -93,13 +93,16 @@ class Traffic:
             return  # the next sample tries again
 
 
+def entry(counts: Counts, key: Key) -> list[int]:
+    """Where a topic is counted; of names that clients choose so many at most."""
+    if key not in counts and (len(counts) >= MAX_TOPICS or (isinstance(key, str) and not is_topic_name(key))):
+        key = OTHERS
+    return counts.setdefault(key, [0, 0])
+
+
 def add(counts: Counts, key: Key, records: int, size: int) -> None:
-    """Count a batch of a topic; of names that clients choose so many at most."""
-    total = counts.get(key)
-    if total is None:
-        if len(counts) >= MAX_TOPICS or (isinstance(key, str) and not is_topic_name(key)):
-            key = OTHERS
-        total = counts.setdefault(key, [0, 0])
+    """Count batches of a topic."""
+    total = entry(counts, key)
     total[0] += records
     total[1] += size
 
@@ -122,8 +125,12 @@ class ProduceTap(Tap):
         if size <= SLICE_BYTES and len(data) >= at + size:
             walk = ProduceWalk(self.version)
             walk.try_feed(data, at, at + size, True)
+            counts = self.counts
             for one in walk.rows:
-                add(self.counts, one.key, one.count, one.size)
+                if (total := counts.get(one.key)) is None:
+                    total = entry(counts, one.key)
+                total[0] += one.count
+                total[1] += one.size
         elif len(data) >= at + size:
             ProduceWatch(self).request(data, at, at + size, True)
         else:
