@@ -10,7 +10,7 @@ from browser.chromium import chromium
 from browser.scene import Traffic, scene
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-VIEWS = ("now", "topics", "rejections", "connections", "plug-ins", "audit", "metrics")
+VIEWS = ("now", "topics", "rejections", "connections", "plug-ins", "dead-letters", "audit", "metrics")
 SIZE = {"width": 1180, "height": 700}
 WARM_UP_S, HISTORY_S, VIEW_S = 8, 40, 3
 MAX_BYTES = 150_000

@@ -27,7 +27,7 @@ HOSTILE = {
     "javascript:window.hacked=1": "javascript:window.hacked=1",
     "__proto__": "__proto__",
 }
-VIEWS = ("now", "topics", "rejections", "connections", "plug-ins", "audit", "metrics")
+VIEWS = ("now", "topics", "rejections", "connections", "plug-ins", "dead-letters", "audit", "metrics")
 KEPT = {"timestamp", "applied_at", "mode", "kind", "name", "ended", "disabled_until", "outcome"}
 
 
@@ -42,7 +42,7 @@ def poisoned(value: Any, name: str, key: str = "") -> Any:
 
 @pytest.mark.parametrize(("name", "shown"), HOSTILE.items(), ids=range(len(HOSTILE)))
 def test_hostile_text_is_text_in_every_view(browser: Browser, sidecar: Sidecar, name: str, shown: str) -> None:
-    with urllib.request.urlopen(f"{sidecar.admin}/snapshot?with=topics,connections,rejections") as response:
+    with urllib.request.urlopen(f"{sidecar.admin}/snapshot?with=topics,connections,rejections,traffic") as response:
         snapshot = json.load(response)
     for families in snapshot["metrics"].values():
         for family in families:

@@ -120,7 +120,7 @@ def test_a_rate_limit_shows_how_much_of_it_is_used_and_whom_it_throttles(open_vi
     expect(row.locator("td").nth(4)).to_have_text(re.compile(r"^\d[\d.,]* %$"))
     expect(row.locator("td").nth(5)).to_have_text(re.compile(r"^\d+ kB$"))
     expect(page.locator('[aria-label="By limit"] tbody tr').first).to_contain_text("clickstream")
-    assert cells(page, "By limit", "tools")[3:5] == ["client_id", "–"]
+    assert cells(page, "By limit", "tools")[3:5] == ["client_id", "\u2013"]
     page = open_view("connections")
     page.get_by_label("Filter").fill("tracker-4")
     expect(page.locator("#view")).to_contain_text("rate limit clickstream")

@@ -113,7 +113,7 @@ export function deadLetters() {
     for (const name of ["dead_letters_queued", "dead_letters_sent"]) for (const row of series(snapshot, name)) names.add(row.of.topic);
     topics.update([...names].map((topic) => {
       const queued = sum(of("dead_letters_queued", topic), "value"), sent = sum(of("dead_letters_sent", topic), "value");
-      return { topic, unusable: unusable?.[topic] ? String(unusable[topic]) : null, sent, queued: Math.max(0, queued - sent), rate: sum(of("dead_letters_sent", topic), "rate") };
+      return { topic, unusable: Object.hasOwn(unusable || {}, topic) ? String(unusable[topic]) : null, sent, queued: Math.max(0, queued - sent), rate: sum(of("dead_letters_sent", topic), "rate") };
     }).sort((a, b) => Boolean(b.unusable) - Boolean(a.unusable) || b.queued - a.queued || b.sent - a.sent));
     dropped.update(series(snapshot, "dead_letters_dropped").filter((row) => row.value).sort((a, b) => (b.rate || 0) - (a.rate || 0) || b.value - a.value));
   }
