@@ -1,4 +1,4 @@
-"""The consumer groups of connections, from requests that name them, while somebody looks.
+"""The consumer groups of connections, from requests that name them, while a reader wants them.
 
 Members send one every few seconds. A Fetch names no group: that of other requests of the same client id and address is
 taken, which may come on another connection, to the group's coordinator.
@@ -47,7 +47,7 @@ NAMES: dict[int, type[Message]] = {
 
 
 class ConnectionGroups:
-    """Those that were named since somebody began to look."""
+    """Those that were named since the first reader."""
 
     def __init__(self, server: Server) -> None:
         self._looking = Looking(server, self.tap, self._forget)
@@ -55,7 +55,7 @@ class ConnectionGroups:
         self._groups: Groups | None = None  # by client id and address
 
     def look(self) -> None:
-        """Somebody looks now: learn from here on."""
+        """A reader wants them: learn from here on."""
         if self._groups is None:
             from kafka_sidecar.proxy.features.auditing.counting import Groups
 

@@ -1,4 +1,4 @@
-"""Taps that are there only while somebody looks: a request costs nothing more once nobody does."""
+"""Taps that are there only while a reader wants what they see: without one a request costs what it did before."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MakeTap = Callable[[int, int], Tap | None]  # API and version -> what watches it
 
 
 class Looking:
-    """Whether somebody looks: from the first `extend` until none came for `LEASE_S`."""
+    """Whether there is a reader: from the first `extend` until none came for `LEASE_S`."""
 
     def __init__(self, server: Server, tap: MakeTap, forget: Callable[[], None]) -> None:
-        """``forget``: called once nobody looks any more."""
+        """``forget``: called once there is no reader."""
         self._server = server
         self._tap = tap
         self._forget = forget
@@ -28,7 +28,7 @@ class Looking:
         return self._end is not None
 
     def extend(self) -> None:
-        """Somebody looks now."""
+        """A reader wants it now."""
         if self._end is None:
             self._server.add_tap(self._tap)
         else:

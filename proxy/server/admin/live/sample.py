@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.server.admin.live.groups import ConnectionGroups
     from kafka_sidecar.proxy.server.admin.live.traffic import Traffic
 
-TRAFFIC = "traffic"  # the group of what is counted only while somebody looks
+TRAFFIC = "traffic"  # the group of what is counted only while a reader wants it
 ENGINE = "engine"  # the group of the metrics that are no feature's
 TOPIC = "topic"  # the label of metrics that are counted by topic
 MAX_SERIES = 2000  # of one metric
@@ -48,7 +48,7 @@ class Samples:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._traffic: Traffic | None = None  # once somebody has looked
+        self._traffic: Traffic | None = None  # once a reader has wanted it
         self._groups: ConnectionGroups | None = None
         self._hash: tuple[Config, str] | None = None  # of the configuration that applies
         self._parts: Mapping[str, Callable[[Iterable[str]], Any]] = {

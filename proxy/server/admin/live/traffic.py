@@ -1,6 +1,6 @@
-"""Records and bytes by topic and API, of batch headers, while somebody looks.
+"""Records and bytes by topic and API, of batch headers, while a reader wants them.
 
-They are no metrics: a sidecar that relays does not look into requests for a count that nobody reads.
+They are no metrics: a sidecar that relays does not look into requests for a count that has no reader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Counts = dict[Key, list[int]]  # records and bytes
 
 
 class Traffic:
-    """What has passed since somebody began to look."""
+    """What has passed since the first reader."""
 
     def __init__(self, server: Server) -> None:
         self._topics = server.topics
@@ -46,7 +46,7 @@ class Traffic:
         return make(self._counts.setdefault(key, {}), version) if make is not None else None
 
     def look(self) -> None:
-        """Somebody looks now: count from here on."""
+        """A reader wants it: count from here on."""
         self._looking.extend()
 
     @property
@@ -62,7 +62,7 @@ class Traffic:
         self._resolve()
         counts = self._by_name()
         records, sizes = ({key: one[index] for key, one in counts.items()} for index in (0, 1))
-        yield counter("records", "Records that have passed since somebody looks", records, "topic", "api_key")
+        yield counter("records", "Records that have passed since a reader wants to know", records, "topic", "api_key")
         yield counter("record_bytes", "Bytes of their batches, compressed", sizes, "topic", "api_key")
 
     def _by_name(self) -> dict[tuple[str, str], list[int]]:

@@ -1,4 +1,4 @@
-"""The groups of connections, from requests that name them while somebody looks."""
+"""The groups of connections, from requests that name them while a reader wants them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_names_are_cut_and_what_cannot_be_read_or_is_large_names_none(monkeypatc
     assert groups.of(NUMBER, None, None, False) == "x" * MAX_NAME_CHARS
 
 
-def test_nothing_is_remembered_once_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_remembered_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     groups, talk = watched(monkeypatch)
     talk.client(named(ApiKey.HEARTBEAT, 3, "shipping"))
     groups._forget()

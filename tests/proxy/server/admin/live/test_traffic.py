@@ -1,4 +1,4 @@
-"""Records and bytes by topic, of what passes while somebody looks."""
+"""Records and bytes by topic, of what passes while a reader wants to know."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_hostile_bytes_are_relayed_and_count_nothing(body: bytes) -> None:
     assert sum(records for records, _ in counted(traffic, "Produce").values()) == 0
 
 
-async def test_requests_are_watched_only_while_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_are_watched_only_while_a_reader_wants_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking_module, "LEASE_S", 0.2)
     async with FakeBroker(1) as broker, pages(broker) as (server, port):
         assert server._tap_of(ApiKey.PRODUCE, 9) is None
