@@ -95,7 +95,7 @@ class ApiCounts:
     def add_buffered(self, grown: int, seconds: float) -> None:
         """A response was buffered whole for that long; ``grown`` more bytes were forwarded than had come."""
         self.buffered += 1
-        us = max(0, int(seconds * 1e6))
+        us = int(seconds * 1e6)
         self.buffered_us += us
         self.buffered_durations[us.bit_length()] += 1
         self.rewritten_bytes += grown
@@ -103,7 +103,7 @@ class ApiCounts:
     def add_held(self, seconds: float) -> None:
         """A request was buffered whole; after this time it was decided what becomes of it."""
         self.held += 1
-        us = max(0, int(seconds * 1e6))
+        us = int(seconds * 1e6)
         self.held_us += us
         self.held_durations[us.bit_length()] += 1
 
