@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
 from kafka_sidecar.codec.fetch_positions import Offsets
 from kafka_sidecar.codec.produce_counts import ProduceWalk
@@ -89,7 +90,7 @@ class Traffic:
     async def _request(self, ids: list[bytes]) -> None:
         try:
             await self._topics.resolve(ids)
-        except (OSError, ValueError):
+        except (OSError, CodecError):
             return  # the next sample tries again
 
 

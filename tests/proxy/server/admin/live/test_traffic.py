@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Collection, Mapping
 from struct import pack
 from typing import cast
 
@@ -18,6 +20,7 @@ from support.produce_requests import batch, produce_request, produce_response, t
 from support.share_fetches import partition, share_request, share_response
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Forward
 from kafka_sidecar.proxy.server.admin.live import looking as looking_module
@@ -139,3 +142,24 @@ async def test_requests_are_watched_only_while_a_reader_wants_to_know(monkeypatc
         assert server._tap_of(ApiKey.METADATA, 9) is None
         await until(lambda: server._tap_of(ApiKey.PRODUCE, 9) is None and server._tap_of(ApiKey.HEARTBEAT, 4) is None)
         assert "traffic" not in (await get_json(port, "/snapshot"))["metrics"]
+
+
+async def test_names_of_ids_are_requested_once_a_sample_is_taken_and_may_stay_unknown() -> None:
+    requested: list[list[bytes]] = []
+
+    async def names(ids: Collection[bytes]) -> Mapping[bytes, str]:
+        requested.append(sorted(ids))
+        if len(requested) == 1:
+            raise CodecError("no response")
+        return {topic_id("late"): "late"}
+
+    traffic, talk = watched()
+    talk.topics._request_names = names
+    talk.client(produce_request(13, {"late": {0: ONE}, "gone": {0: TWO}}, -1, 1))
+    both = sorted([topic_id("late"), topic_id("gone")])
+    for count in (1, 2):
+        assert counted(traffic, "Produce") == {OTHERS: (5, len(ONE + TWO))}
+        await until(lambda count=count: len(requested) == count)  # type: ignore[misc]
+        await asyncio.sleep(0.05)
+    assert requested == [both, both]
+    assert counted(traffic, "Produce") == {"late": (2, len(ONE)), OTHERS: (3, len(TWO))}
