@@ -134,7 +134,8 @@ PARTS = ("topics", "connections", "rejections")
 
 
 def _family(family: Family) -> dict[str, Any]:
-    samples = [[list(of), _value(value)] for of, value in islice(family.samples.items(), MAX_SERIES)]
+    first = islice(family.samples.items(), MAX_SERIES)
+    samples = [(of, _durations(value)) for of, value in first] if family.kind == "histogram" else list(first)
     return {
         "name": family.name,
         "kind": family.kind,
@@ -145,9 +146,8 @@ def _family(family: Family) -> dict[str, Any]:
     }
 
 
-def _value(value: float | Durations) -> Any:
-    if not isinstance(value, Durations):
-        return value
+def _durations(value: float | Durations) -> Any:
+    assert isinstance(value, Durations)
     return {"counts": [[bits, count] for bits, count in enumerate(value.counts) if count], "total_s": value.total_s}
 
 
