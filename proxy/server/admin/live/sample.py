@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from heapq import nlargest, nsmallest
 from itertools import chain, islice
@@ -35,6 +35,9 @@ MAX_NAMED = 20  # connections that wait for memory
 WAITS_FOR_MEMORY = "connections.max_buffered"
 VALIDATION = ("record.validation.policy", "mode", "percent", "source", "hash", "why")
 
+STATE = "state"  # what every snapshot has
+PARTS = ("topics", "connections", "rejections")  # what a reader asks for beside it
+
 Sample = dict[str, Any]
 
 
@@ -44,29 +47,24 @@ class Samples:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._hash: tuple[Config, str] | None = None  # of the configuration that applies
-        self._parts: Mapping[str, Callable[[Iterable[str]], Any]] = {
-            "topics": self._topics,
-            "connections": lambda troubled: _connections(server),
-            "rejections": lambda troubled: latest(server),
+        self._parts: Mapping[str, Callable[[Sample], Any]] = {
+            "topics": lambda state: self._topics(_counted_topics(state["metrics"])),
+            "connections": lambda _: _connections(server),
+            "rejections": lambda _: latest(server),
         }
 
     def take(self, wanted: Iterable[str]) -> Sample:
-        """This moment. ``wanted``: the names of `PARTS` that it has too."""
-        groups = {group: list(map(_family, families)) for group, families in self._families()}
-        troubled = {
-            str(of[family["labels"].index(TOPIC)])
-            for family in chain.from_iterable(groups.values())
-            if TOPIC in family["labels"]
-            for of, _ in family["samples"]
-        }
-        features = self._server.features
+        """This moment. ``wanted``: `STATE`, and names of `PARTS`."""
+        state = self._state() if STATE in wanted else {}
+        return {**state, **{part: take(state) for part, take in self._parts.items() if part in wanted}}
+
+    def _state(self) -> Sample:
         return {
             "at": time.monotonic(),
             "process": _process(),
             "sidecar": self._sidecar(),
-            "metrics": groups,
-            "features": {name: _cut(one.state()) for name, one in features.made.items()},
-            **{part: self._parts[part](troubled) for part in wanted if part in self._parts},
+            "metrics": {group: list(map(_family, families)) for group, families in self._families()},
+            "features": {name: _cut(one.state()) for name, one in self._server.features.made.items()},
         }
 
     def _families(self) -> Iterator[tuple[str, Iterable[Family]]]:
@@ -114,23 +112,26 @@ class Samples:
             self._hash = applied, configuration_hash(self._server)
         return self._hash[1]
 
-    def _topics(self, troubled: Iterable[str]) -> dict[str, Any]:
+    def _topics(self, counted: Iterable[str]) -> dict[str, Any]:
         """Those that something has happened to, those of the file, then the others by name."""
         server = self._server
         configured = [one.name for one in server.features.applied.topics if is_topic_name(one.name)]
         known = server.topics.names
-        first = dict.fromkeys(name for name in (*sorted(troubled), *configured) if is_topic_name(name))
+        first = dict.fromkeys(name for name in (*sorted(counted), *configured) if is_topic_name(name))
         others = nsmallest(MAX_ROWS, (name for name in known if name not in first))
         names = list(islice(chain(first, others), MAX_ROWS))
         return {"known": len({*known, *first}), "rows": [_topic(server, name) for name in names]}
 
 
+def _counted_topics(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[str]:
+    """Those that something has happened to."""
+    of_topics = [family for family in chain.from_iterable(groups.values()) if TOPIC in family["labels"]]
+    return {str(of[family["labels"].index(TOPIC)]) for family in of_topics for of, _ in family["samples"]}
+
+
 def own_sample(families: Iterable[Family]) -> Sample:
     """This moment of a process that serves no clients, with its metrics alone."""
     return {"at": time.monotonic(), "process": _process(), "metrics": {ENGINE: list(map(_family, families))}}
-
-
-PARTS = ("topics", "connections", "rejections")
 
 
 def _family(family: Family) -> dict[str, Any]:

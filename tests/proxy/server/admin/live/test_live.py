@@ -36,7 +36,7 @@ TOKEN = "0123456789abcdef"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("INTERVAL_S", "REJECTIONS_INTERVAL_S", "FIRST_INTERVAL_S"):
+    for name in ("INTERVAL_S", "FIRST_INTERVAL_S"):
         monkeypatch.setattr(live_module, name, 0.02)
 
 
