@@ -6,7 +6,7 @@ Most series stand still, so work is done for those alone that move: others keep 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -122,6 +122,21 @@ class Counted:
         return Series(value, max(0.0, value - self._values.get(of, 0.0)) / moment.elapsed_s)
 
 
+@dataclass(slots=True)
+class Found:
+    """One metric in the samples of all processes."""
+
+    family: Mapping[str, Any]
+    parts: list[Counted]
+    changed: set[Labels]
+    left: int  # series that the samples do not have
+
+    def add(self, family: Mapping[str, Any], part: Counted, changed: set[Labels]) -> None:
+        self.parts.append(part)
+        self.changed |= changed
+        self.left += family["left"]
+
+
 class Table:
     """One metric of all processes: its rows, those that change fastest first."""
 
@@ -135,13 +150,14 @@ class Table:
         self._left = 0
         self.value: dict[str, Any] = {}
 
-    def update(self, changed: Collection[Labels], of_processes: Sequence[Counted], left: int) -> dict[str, Any]:
-        """``left``: how many further series there are."""
+    def update(self, found: Found) -> dict[str, Any]:
+        """The metric with its rows."""
+        changed, left = found.changed, found.left
         if not changed and left == self._left and self.value:
             return self.value
         rows = self._rows
         for of in changed:
-            parts = [one.series[of] for one in of_processes if of in one.series]
+            parts = [one.series[of] for one in found.parts if of in one.series]
             if of not in rows:
                 self._order.append(of)
             if parts:
@@ -193,20 +209,18 @@ class Process:
         counted = self.metrics.get((group, name))
         return list(counted.series.values()) if counted is not None else []
 
-    def update(self, sample: Mapping[str, Any]) -> dict[Metric, set[Labels]]:
-        """The series that are others now."""
+    def update(self, sample: Mapping[str, Any]) -> Iterator[tuple[Metric, Mapping[str, Any], Counted, set[Labels]]]:
+        """Each metric with its series, and those of them that are others now."""
         used_s = sample["process"]["cpu_s"]
         self.moment = Moment(sample["at"], self.moment.at if self._has_begun else None)
         self.cpu_s, self._cpu_s = (used_s - self._cpu_s if self._has_begun else None), used_s
         self._has_begun = True
-        changed = {}
         known, self.metrics = self.metrics, {}
         for group, families in sample["metrics"].items():
             for family in families:
                 metric = group, family["name"]
                 counted = self.metrics[metric] = known.get(metric) or Counted(family["kind"])
-                changed[metric] = counted.update(self.moment, family["samples"])
-        return changed
+                yield metric, family, counted, counted.update(self.moment, family["samples"])
 
 
 class Tables:
@@ -227,29 +241,26 @@ class Tables:
             else Process(sample["process"]["pid"])
             for number, sample in samples.items()
         }
-        changed = [self.processes[number].update(sample) for number, sample in samples.items()]
         if any(self.processes.get(number) is not one for number, one in known.items()):
             self._tables = {}  # what a process had counted has gone with it
-        families: dict[Metric, Mapping[str, Any]] = {}
-        left: dict[Metric, int] = {}
-        for sample in samples.values():
-            for group, all_of in sample["metrics"].items():
-                for family in all_of:
-                    families[group, family["name"]] = family
-                    left[group, family["name"]] = left.get((group, family["name"]), 0) + family["left"]
-        before, self._tables = self._tables, {}
+        found: dict[Metric, Found] = {}
+        for number, sample in samples.items():
+            for metric, family, part, changed in self.processes[number].update(sample):
+                if metric in found:
+                    found[metric].add(family, part, changed)
+                else:
+                    found[metric] = Found(family, [part], changed, family["left"])
+        self._tables = {metric: self._tables.get(metric) or self._begun(one) for metric, one in found.items()}
         groups: dict[str, list[dict[str, Any]]] = {}
-        for metric, family in families.items():
-            parts = [one.metrics[metric] for one in self.processes.values() if metric in one.metrics]
-            table = before.get(metric)
-            if table is None:
-                table = Table(family, self._combine(family))
-                of_table: set[Labels] = set().union(*(one.series for one in parts))
-            else:
-                of_table = set().union(*(one.get(metric, ()) for one in changed))
-            self._tables[metric] = table
-            groups.setdefault(metric[0], []).append(table.update(of_table, parts, left[metric]))
+        for metric, table in self._tables.items():
+            groups.setdefault(metric[0], []).append(table.update(found[metric]))
         return groups
+
+    def _begun(self, found: Found) -> Table:
+        """A table that has no rows yet, so that all series are others."""
+        for one in found.parts:
+            found.changed |= one.series.keys()
+        return Table(found.family, self._combine(found.family))
 
     def _combine(self, family: Mapping[str, Any]) -> Combine:
         return self._not_sums.get(PREFIX + family["name"], sum) if family["kind"] == "gauge" else sum

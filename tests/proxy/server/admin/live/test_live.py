@@ -111,7 +111,7 @@ async def test_nothing_is_sampled_without_a_reader_and_one_sampler_serves_all(mo
             await asyncio.gather(snapshots(first, 3), snapshots(second, 2))
             assert live().is_sampling
             assert len(taken) <= 5
-            assert taken[-1] == {"topics"}
+            assert taken[-1] == {"state", "topics"}
         await until(lambda: not live().is_sampling)
         number = len(taken)
         await asyncio.sleep(0.3)
