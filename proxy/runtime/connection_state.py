@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Collection
+from heapq import nlargest
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Any
 
 from kafka_sidecar.codec.apis import is_removed
@@ -92,12 +96,17 @@ def describe_waiting(connection: Connection) -> dict[str, Any]:
     }
 
 
-def trouble_of(connection: Connection, now: float) -> tuple[bool, float, int]:
-    """What sorts connections that wait before others. ``now``: seconds of `time.perf_counter`."""
-    oldest = connection.session.oldest_since
-    waits_s = now - oldest if oldest is not None else 0.0
-    is_paused = connection.client_is_paused or connection.broker_is_paused
-    return is_paused, waits_s if waits_s >= LONG_S else 0.0, connection.number
+def first_to_show(connections: Collection[Connection], number: int) -> list[Connection]:
+    """Of very many: those that wait, the longest first, then the newest."""
+    long_ago = time.perf_counter() - LONG_S
+    waiting = [one for one in connections if one.is_paused or (one.session.oldest_since or long_ago) < long_ago]
+    first = nlargest(number, waiting, key=_trouble_of)
+    newest = nlargest(number, connections, key=attrgetter("number"))
+    return list(islice(dict.fromkeys(chain(first, newest)), number))
+
+
+def _trouble_of(connection: Connection) -> tuple[bool, float, int]:
+    return connection.is_paused, -(connection.session.oldest_since or float("inf")), connection.number
 
 
 def _broker_address(connection: Connection) -> str | None:

@@ -10,7 +10,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from heapq import nlargest, nsmallest
+from heapq import nsmallest
 from itertools import chain, islice
 from typing import Any
 
@@ -19,7 +19,7 @@ from kafka_sidecar.codec import compiled
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.runtime.connection_state import describe_waiting, trouble_of
+from kafka_sidecar.proxy.runtime.connection_state import describe_waiting, first_to_show
 from kafka_sidecar.proxy.server.admin.readiness import verbose_readiness
 from kafka_sidecar.proxy.server.admin.rejections import latest
 from kafka_sidecar.proxy.server.admin.topics import configuration_hash, describe_topic
@@ -115,18 +115,23 @@ class Samples:
     def _topics(self, counted: Iterable[str]) -> dict[str, Any]:
         """Those that something has happened to, those of the file, then the others by name."""
         server = self._server
-        configured = [one.name for one in server.features.applied.topics if is_topic_name(one.name)]
-        known = server.topics.names
-        first = dict.fromkeys(name for name in (*sorted(counted), *configured) if is_topic_name(name))
-        others = nsmallest(MAX_ROWS, (name for name in known if name not in first))
-        names = list(islice(chain(first, others), MAX_ROWS))
-        return {"known": len({*known, *first}), "rows": [_topic(server, name) for name in names]}
+        configured = (one.name for one in server.features.applied.topics)
+        known, first = server.topics.names, dict.fromkeys(filter(is_topic_name, chain(sorted(counted), configured)))
+        others = nsmallest(MAX_ROWS, known.difference(first))
+        return {
+            "known": len(known) + sum(name not in known for name in first),
+            "rows": [_topic(server, name) for name in islice(chain(first, others), MAX_ROWS)],
+        }
 
 
 def _counted_topics(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[str]:
     """Those that something has happened to."""
-    of_topics = [family for family in chain.from_iterable(groups.values()) if TOPIC in family["labels"]]
-    return {str(of[family["labels"].index(TOPIC)]) for family in of_topics for of, _ in family["samples"]}
+    topics: set[str] = set()
+    for family in chain.from_iterable(groups.values()):
+        if TOPIC in family["labels"]:
+            at = family["labels"].index(TOPIC)
+            topics.update(of[at] for of, _ in family["samples"])
+    return topics
 
 
 def own_sample(families: Iterable[Family]) -> Sample:
@@ -199,9 +204,8 @@ def _of_broker(connection: Connection) -> frozenset[str]:
 
 def _connections(server: Server) -> dict[str, Any]:
     """The ones that wait, then the newest; and those that have ended last."""
-    now = time.perf_counter()
-    first = nlargest(MAX_ROWS, server.connections, lambda one: trouble_of(one, now))
     closed = [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
+    first = first_to_show(server.connections, MAX_ROWS)
     return {"open": len(server.connections), "rows": list(map(describe_waiting, first)), "closed": closed}
 
 

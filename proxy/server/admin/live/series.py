@@ -146,7 +146,8 @@ class Table:
         self._shown = MAX_TOPICS_SHOWN if TOPIC in family["labels"] else MAX_SERIES_SHOWN
         self._combine = combine
         self._rows: dict[Labels, Row] = {}
-        self._order: list[Labels] = []  # nearly as it was, so that sorting it takes little
+        self._numbers: dict[Labels, int] = {}  # in the order in which they came
+        self._order: list[tuple[float, float, int, Labels]] = []  # by what sorts them
         self._left = 0
         self.value: dict[str, Any] = {}
 
@@ -156,21 +157,21 @@ class Table:
         if not changed and left == self._left and self.value:
             return self.value
         rows = self._rows
+        order = [one for one in self._order if one[3] not in changed]
         for of in changed:
             parts = [one.series[of] for one in found.parts if of in one.series]
-            if of not in rows:
-                self._order.append(of)
             if parts:
-                rows[of] = self._row(of, parts)
+                row = rows[of] = self._row(of, parts)
+                number = self._numbers.setdefault(of, len(self._numbers))
+                order.append((-(row["rate"] or 0.0), -row["value"], number, of))
             else:
                 rows.pop(of, None)
-        if len(self._order) > len(rows):
-            self._order = [of for of in self._order if of in rows]
-        self._order.sort(key=lambda of: (rows[of]["rate"] or 0.0, rows[of]["value"]), reverse=True)
+        order.sort()  # most of it is sorted
+        self._order = order
         self._left = left
         self.value = {
             **self._about,
-            "rows": [rows[of] for of in self._order[: self._shown]],
+            "rows": [rows[of] for *_, of in order[: self._shown]],
             "not_shown": max(0, len(rows) - self._shown) + left,
         }
         return self.value
