@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Collection
 from heapq import nlargest
 from itertools import chain, islice
-from operator import attrgetter
 from typing import Any
 
 from kafka_sidecar.codec.apis import is_removed
@@ -18,6 +17,7 @@ from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 MAX_LOGGED_REQUESTS = 8
 LONG_S = 1.0  # a request without a response for so long comes before others; consumers wait half a second for data
+MAX_LOOKED_AT, LOOKED_AT_PER_TURN = 20_000, 1000  # connections; each takes a microsecond or two
 MAX_REASON_CHARS = 40  # what is different in two details of one cause comes first
 _NUMBER = re.compile(r"[0-9a-f.:]*[0-9][0-9a-f.:]*")  # addresses among them
 
@@ -96,13 +96,19 @@ def describe_waiting(connection: Connection) -> dict[str, Any]:
     }
 
 
-def first_to_show(connections: Collection[Connection], number: int) -> list[Connection]:
-    """Of very many: those that wait, the longest first, then the newest."""
-    long_ago = time.perf_counter() - LONG_S
-    waiting = [one for one in connections if one.is_paused or (one.session.oldest_since or long_ago) < long_ago]
+async def first_to_show(connections: dict[Connection, None], number: int) -> list[Connection]:
+    """Of very many, in the order in which they came: those that wait, the longest first, then the newest.
+
+    A turn of the event loop is for some of them. Of more than `MAX_LOOKED_AT` the oldest are not looked at.
+    """
+    newest = list(islice(reversed(connections), MAX_LOOKED_AT))
+    long_ago, waiting = time.perf_counter() - LONG_S, list[Connection]()
+    for at in range(0, len(newest), LOOKED_AT_PER_TURN):
+        some = newest[at : at + LOOKED_AT_PER_TURN]
+        waiting += [one for one in some if one.is_paused or (one.session.oldest_since or long_ago) < long_ago]
+        await asyncio.sleep(0)
     first = nlargest(number, waiting, key=_trouble_of)
-    newest = nlargest(number, connections, key=attrgetter("number"))
-    return list(islice(dict.fromkeys(chain(first, newest)), number))
+    return list(islice((one for one in dict.fromkeys(chain(first, newest)) if one in connections), number))
 
 
 def _trouble_of(connection: Connection) -> tuple[bool, float, int]:

@@ -148,7 +148,9 @@ class Live:
         while True:
             began, wanted = time.monotonic(), frozenset().union(*self._readers.values())
             with _logged():
-                self._show(histories.snapshot(await self._source(wanted | {STATE})))
+                snapshot = histories.snapshot(await self._source(wanted | {STATE}))
+                await asyncio.sleep(0)  # with very much to show each step takes milliseconds
+                self._show(snapshot)
             if URGENT in wanted and interval_s == INTERVAL_S:
                 await asyncio.sleep(interval_s / 2)
                 with _logged():

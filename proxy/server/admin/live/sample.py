@@ -5,10 +5,11 @@ Nothing is kept between two of them, so nothing is sampled without a reader.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from heapq import nsmallest
 from itertools import chain, islice
@@ -47,16 +48,19 @@ class Samples:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._hash: tuple[Config, str] | None = None  # of the configuration that applies
-        self._parts: Mapping[str, Callable[[Sample], Any]] = {
-            "topics": lambda state: self._topics(_counted_topics(state["metrics"])),
-            "connections": lambda _: _connections(server),
-            "rejections": lambda _: latest(server),
+        self._parts: Mapping[str, Callable[[Sample], Awaitable[Any]]] = {
+            "topics": self._topics,
+            "connections": self._connections,
+            "rejections": self._rejections,
         }
 
-    def take(self, wanted: Iterable[str]) -> Sample:
-        """This moment. ``wanted``: `STATE`, and names of `PARTS`."""
-        state = self._state() if STATE in wanted else {}
-        return {**state, **{part: take(state) for part, take in self._parts.items() if part in wanted}}
+    async def take(self, wanted: Iterable[str]) -> Sample:
+        """This moment, or a few: each part has a turn of the event loop. ``wanted``: `STATE`, and names of `PARTS`."""
+        sample = self._state() if STATE in wanted else {}
+        for part in [part for part in self._parts if part in wanted]:
+            await asyncio.sleep(0)
+            sample[part] = await self._parts[part](sample)
+        return sample
 
     def _state(self) -> Sample:
         return {
@@ -112,9 +116,19 @@ class Samples:
             self._hash = applied, configuration_hash(self._server)
         return self._hash[1]
 
-    def _topics(self, counted: Iterable[str]) -> dict[str, Any]:
-        """Those that something has happened to, those of the file, then the others by name."""
+    async def _rejections(self, sample: Sample) -> list[Any]:
+        return latest(self._server)
+
+    async def _connections(self, sample: Sample) -> dict[str, Any]:
+        """The ones that wait, then the newest; and those that have ended last."""
         server = self._server
+        first = await first_to_show(server.connections, MAX_ROWS)
+        closed = [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
+        return {"open": len(server.connections), "rows": list(map(describe_waiting, first)), "closed": closed}
+
+    async def _topics(self, sample: Sample) -> dict[str, Any]:
+        """Those that something has happened to, those of the file, then the others by name."""
+        server, counted = self._server, _counted_topics(sample["metrics"])
         configured = (one.name for one in server.features.applied.topics)
         known, first = server.topics.names, dict.fromkeys(filter(is_topic_name, chain(sorted(counted), configured)))
         others = nsmallest(MAX_ROWS, known.difference(first))
@@ -200,13 +214,6 @@ def _waiting_for_memory(server: Server) -> list[int]:
 
 def _of_broker(connection: Connection) -> frozenset[str]:
     return connection.broker.reasons if connection.broker is not None else frozenset()
-
-
-def _connections(server: Server) -> dict[str, Any]:
-    """The ones that wait, then the newest; and those that have ended last."""
-    closed = [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
-    first = first_to_show(server.connections, MAX_ROWS)
-    return {"open": len(server.connections), "rows": list(map(describe_waiting, first)), "closed": closed}
 
 
 def _topic(server: Server, name: str) -> dict[str, Any]:

@@ -33,16 +33,11 @@ class Series(NamedTuple):
     total_s: float = 0.0  # of these
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When a sample was taken, and the one before it."""
+class Moment(NamedTuple):
+    """When a sample was taken, and how long after the one before it (seconds)."""
 
     at: float
-    before: float | None = None  # None: it is the first one
-
-    @property
-    def elapsed_s(self) -> float | None:
-        return max(self.at - self.before, 1e-3) if self.before is not None else None
+    elapsed_s: float | None = None  # None: it is the first one
 
 
 class Window:
@@ -50,11 +45,6 @@ class Window:
 
     def __init__(self, at: float, value: Mapping[str, Any]) -> None:
         self._values = deque([(at, value)])  # from which time on it had which value
-
-    @property
-    def moves(self) -> bool:
-        """Whether something was counted in it."""
-        return len(self._values) > 1
 
     def add(self, moment: Moment, value: Mapping[str, Any]) -> Series:
         """``value``: that of this moment."""
@@ -65,7 +55,7 @@ class Window:
             values.popleft()
         first, number = values[0][1], _number(value)
         rate = max(0, number - _number(before)) / moment.elapsed_s if moment.elapsed_s is not None else None
-        if not self.moves:
+        if len(values) == 1:
             return Series(number, rate)
         at_first = dict(first["counts"])
         counts = {bits: more for bits, n in value["counts"] if (more := n - at_first.get(bits, 0)) > 0}
@@ -99,27 +89,28 @@ class Counted:
             del self.series[of]
             self._windows.pop(of, None)
             changed.add(of)
+        make = self._in_window if self._kind == "histogram" else self._counted
+        elapsed_s, can_move = moment.elapsed_s, self._kind != "gauge"
+        self._moving = set()
         for of in changed & values.keys():
-            self.series[of] = self._made(moment, of, values[of])
-        self._moving = {of for of in changed if self._moves(moment, of)}
+            one = self.series[of] = make(moment, of, values[of])
+            if can_move and (one.rate or one.counts or elapsed_s is None):
+                self._moving.add(of)
         self._values = values
         return changed
 
-    def _moves(self, moment: Moment, of: Labels) -> bool:
-        if of not in self.series or self._kind == "gauge":
-            return False
-        return bool(self.series[of].rate) or moment.before is None or (of in self._windows and self._windows[of].moves)
-
-    def _made(self, moment: Moment, of: Labels, value: Any) -> Series:
-        if self._kind == "histogram":
-            if of not in self._windows:  # a series that is new has begun at zero
-                began = (moment.at, value) if moment.before is None else (moment.before, NOTHING)
-                self._windows[of] = Window(*began)
-            return self._windows[of].add(moment, value)
-        if self._kind == "gauge" or moment.elapsed_s is None:
+    def _counted(self, moment: Moment, of: Labels, value: float) -> Series:
+        if moment.elapsed_s is None or self._kind == "gauge":
             return Series(value)
         # Nothing that counts goes down: what has is another thing's count.
         return Series(value, max(0.0, value - self._values.get(of, 0.0)) / moment.elapsed_s)
+
+    def _in_window(self, moment: Moment, of: Labels, value: Mapping[str, Any]) -> Series:
+        window = self._windows.get(of)
+        if window is None:  # a series that is new has begun at zero
+            began = (moment.at, value) if moment.elapsed_s is None else (moment.at - moment.elapsed_s, NOTHING)
+            window = self._windows[of] = Window(*began)
+        return window.add(moment, value)
 
 
 @dataclass(slots=True)
@@ -213,7 +204,8 @@ class Process:
     def update(self, sample: Mapping[str, Any]) -> Iterator[tuple[Metric, Mapping[str, Any], Counted, set[Labels]]]:
         """Each metric with its series, and those of them that are others now."""
         used_s = sample["process"]["cpu_s"]
-        self.moment = Moment(sample["at"], self.moment.at if self._has_begun else None)
+        at = sample["at"]
+        self.moment = Moment(at, max(at - self.moment.at, 1e-3) if self._has_begun else None)
         self.cpu_s, self._cpu_s = (used_s - self._cpu_s if self._has_begun else None), used_s
         self._has_begun = True
         known, self.metrics = self.metrics, {}
