@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe_request, recorded
+from kafka_sidecar.proxy.runtime.program import collections_paused
 from kafka_sidecar.proxy.server.admin.live.live import Live
 from kafka_sidecar.proxy.server.admin.live.sample import Sample, Samples
 from kafka_sidecar.proxy.server.admin.log_levels import LevelError, LogLevels
@@ -97,7 +98,8 @@ class Admin:
         """This moment of the process, for the one that joins those of several."""
         from kafka_sidecar.proxy.server.admin.live.encoding import encode
 
-        return Page(200, JSON, encode(await self._samples.take(wanted)))
+        with collections_paused():
+            return Page(200, JSON, encode(await self._samples.take(wanted)))
 
     async def _take(self, wanted: frozenset[str]) -> Mapping[int, Sample]:
         return {0: await self._samples.take(wanted)}

@@ -10,9 +10,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qs
 
+from kafka_sidecar.proxy.runtime.program import collections_paused
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.admin.live.files import FILES
 from kafka_sidecar.proxy.server.admin.live.sample import PARTS, STATE, Sample
@@ -21,6 +22,7 @@ from kafka_sidecar.proxy.server.admin.page import JSON, Page, Stream, Viewer, js
 if TYPE_CHECKING:  # of what is not imported without a reader
     from kafka_sidecar.proxy.server.admin.live.encoding import Encoded
     from kafka_sidecar.proxy.server.admin.live.series import Combine
+    from kafka_sidecar.proxy.server.admin.live.snapshot import Histories
 
 log = logging.getLogger(__name__)
 
@@ -148,32 +150,40 @@ class Live:
         while True:
             began, wanted = time.monotonic(), frozenset().union(*self._readers.values())
             with _logged():
-                snapshot = histories.snapshot(await self._source(wanted | {STATE}))
-                await asyncio.sleep(0)  # with very much to show each step takes milliseconds
-                self._show(snapshot)
+                await self._show(histories, wanted)
             if URGENT in wanted and interval_s == INTERVAL_S:
                 await asyncio.sleep(interval_s / 2)
                 with _logged():
-                    self._renew(await self._source(frozenset((URGENT,))))
+                    await self._renew()
             await asyncio.sleep(max(interval_s / 4, interval_s - (time.monotonic() - began)))
             interval_s = INTERVAL_S
 
-    def _show(self, snapshot: Mapping[str, Any]) -> None:
+    async def _show(self, histories: Histories, wanted: Iterable[str]) -> None:
+        """A new snapshot. With very much to show each part takes milliseconds, so it has a turn of its own."""
         from kafka_sidecar.proxy.server.admin.live.encoding import members_of
 
-        self._has_rates = snapshot["interval_s"] is not None
-        self._members = {part: members_of({part: snapshot[part]}) for part in PARTS if part in snapshot}
-        self._members[STATE] = members_of({key: value for key, value in snapshot.items() if key not in PARTS})
-        self._encoded = {}
+        with collections_paused():
+            snapshot = histories.snapshot(await self._source(frozenset((STATE,))))
+            members, has_rates = {STATE: members_of(snapshot)}, snapshot["interval_s"] is not None
+            del snapshot
+        for part in wanted:
+            await asyncio.sleep(0)
+            members[part] = await self._part(part)
+        self._members, self._has_rates, self._encoded = members, has_rates, {}
         self._send(self._readers)
 
-    def _renew(self, samples: Mapping[int, Sample]) -> None:
-        """The last snapshot with what is urgent, for those who want it, if that has changed."""
+    async def _part(self, part: str) -> bytes:
+        """What readers ask for beside the rest."""
         from kafka_sidecar.proxy.server.admin.live.encoding import members_of
         from kafka_sidecar.proxy.server.admin.live.snapshot import joined
 
-        found = members_of(joined(samples))
-        if not found or STATE not in self._members or found == self._members.get(URGENT):
+        with collections_paused():
+            return members_of(joined(await self._source(frozenset((part,)))))
+
+    async def _renew(self) -> None:
+        """The last snapshot with what is urgent, for those who want it, if that has changed."""
+        found = await self._part(URGENT)
+        if found == self._members.get(URGENT) or not self._members:
             return
         self._members[URGENT] = found
         self._encoded = {wanted: one for wanted, one in self._encoded.items() if URGENT not in wanted}
@@ -185,8 +195,8 @@ class Live:
         for reader in list(readers):
             wanted = self._readers[reader]
             if wanted not in self._encoded:
-                parts = [part for part in (STATE, *PARTS) if part in self._members and part in {STATE, *wanted}]
-                self._encoded[wanted] = encoded([self._members[part] for part in parts], self._has_rates)
+                parts = (self._members.get(part) for part in (STATE, *PARTS) if part in {STATE, *wanted})
+                self._encoded[wanted] = encoded(filter(None, parts), self._has_rates)
             reader.show(self._encoded[wanted])
 
 

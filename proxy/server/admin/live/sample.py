@@ -1,15 +1,14 @@
 """One moment of one process as JSON values: its metrics, its state, and what a reader asks for beside them.
 
-Nothing is kept between two of them, so nothing is sampled without a reader.
+Nothing is sampled without a reader.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cache
 from heapq import nsmallest
 from itertools import chain, islice
@@ -30,7 +29,8 @@ from kafka_sidecar.proxy.telemetry.metrics import Durations, Family
 
 ENGINE = "engine"  # the group of the metrics that are no feature's
 TOPIC = "topic"  # the label of metrics that are counted by topic
-MAX_SERIES = 2000  # of one metric
+MAX_SERIES, MIN_SERIES = 2000, 50  # of one metric, the latter where all together have more than the next
+MAX_ALL_SERIES = 10_000  # each takes some 2 us of the event loop when it moves
 MAX_ROWS = 200  # of connections, topics and lists of a feature: each takes some 20 us of the event loop
 MAX_NAMED = 20  # connections that wait for memory
 WAITS_FOR_MEMORY = "connections.max_buffered"
@@ -48,26 +48,26 @@ class Samples:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._hash: tuple[Config, str] | None = None  # of the configuration that applies
-        self._parts: Mapping[str, Callable[[Sample], Awaitable[Any]]] = {
+        self._counted: set[str] = set()  # the topics that the last metrics name
+        self._parts: Mapping[str, Callable[[], Awaitable[Any]]] = {
             "topics": self._topics,
             "connections": self._connections,
             "rejections": self._rejections,
         }
 
     async def take(self, wanted: Iterable[str]) -> Sample:
-        """This moment, or a few: each part has a turn of the event loop. ``wanted``: `STATE`, and names of `PARTS`."""
+        """This moment. ``wanted``: `STATE`, and names of `PARTS`."""
         sample = self._state() if STATE in wanted else {}
-        for part in [part for part in self._parts if part in wanted]:
-            await asyncio.sleep(0)
-            sample[part] = await self._parts[part](sample)
-        return sample
+        return {**sample, **{part: await take() for part, take in self._parts.items() if part in wanted}}
 
     def _state(self) -> Sample:
+        metrics = _metrics(self._families())
+        self._counted = _counted_topics(metrics)
         return {
             "at": time.monotonic(),
             "process": _process(),
             "sidecar": self._sidecar(),
-            "metrics": {group: list(map(_family, families)) for group, families in self._families()},
+            "metrics": metrics,
             "features": {name: _cut(one.state()) for name, one in self._server.features.made.items()},
         }
 
@@ -116,21 +116,24 @@ class Samples:
             self._hash = applied, configuration_hash(self._server)
         return self._hash[1]
 
-    async def _rejections(self, sample: Sample) -> list[Any]:
+    async def _rejections(self) -> list[Any]:
         return latest(self._server)
 
-    async def _connections(self, sample: Sample) -> dict[str, Any]:
+    async def _connections(self) -> dict[str, Any]:
         """The ones that wait, then the newest; and those that have ended last."""
         server = self._server
         first = await first_to_show(server.connections, MAX_ROWS)
         closed = [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
         return {"open": len(server.connections), "rows": list(map(describe_waiting, first)), "closed": closed}
 
-    async def _topics(self, sample: Sample) -> dict[str, Any]:
+    async def _topics(self) -> dict[str, Any]:
         """Those that something has happened to, those of the file, then the others by name."""
-        server, counted = self._server, _counted_topics(sample["metrics"])
+        server = self._server
         configured = (one.name for one in server.features.applied.topics)
-        known, first = server.topics.names, dict.fromkeys(filter(is_topic_name, chain(sorted(counted), configured)))
+        known, first = (
+            server.topics.names,
+            dict.fromkeys(filter(is_topic_name, chain(sorted(self._counted), configured))),
+        )
         others = nsmallest(MAX_ROWS, known.difference(first))
         return {
             "known": len(known) + sum(name not in known for name in first),
@@ -138,7 +141,7 @@ class Samples:
         }
 
 
-def _counted_topics(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[str]:
+def _counted_topics(groups: Mapping[str, Iterable[Mapping[str, Any]]]) -> set[str]:
     """Those that something has happened to."""
     topics: set[str] = set()
     for family in chain.from_iterable(groups.values()):
@@ -150,11 +153,23 @@ def _counted_topics(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[st
 
 def own_sample(families: Iterable[Family]) -> Sample:
     """This moment of a process that serves no clients, with its metrics alone."""
-    return {"at": time.monotonic(), "process": _process(), "metrics": {ENGINE: list(map(_family, families))}}
+    return {"at": time.monotonic(), "process": _process(), "metrics": _metrics([(ENGINE, families)])}
 
 
-def _family(family: Family) -> dict[str, Any]:
-    first = islice(family.samples.items(), MAX_SERIES)
+def _metrics(groups: Iterable[tuple[str, Iterable[Family]]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    room = MAX_ALL_SERIES
+    for group, families in groups:
+        found[group] = []
+        for family in families:
+            one = _family(family, min(MAX_SERIES, max(MIN_SERIES, room)))
+            found[group].append(one)
+            room -= len(one["samples"])
+    return found
+
+
+def _family(family: Family, most: int) -> dict[str, Any]:
+    first = islice(family.samples.items(), most)
     samples = [(of, _durations(value)) for of, value in first] if family.kind == "histogram" else list(first)
     return {
         "name": family.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 from kafka_sidecar.proxy.server.admin.live.sample import TOPIC
@@ -127,6 +128,10 @@ class Found:
         self.changed |= changed
         self.left += family["left"]
 
+    def parts_of(self, of: Labels) -> list[Series]:
+        """A series of each process that has it."""
+        return [one.series[of] for one in self.parts if of in one.series]
+
 
 class Table:
     """One metric of all processes: its rows, those that change fastest first."""
@@ -136,9 +141,10 @@ class Table:
         self._about = {key: family[key] for key in ("name", "kind", "about", "labels")}
         self._shown = MAX_TOPICS_SHOWN if TOPIC in family["labels"] else MAX_SERIES_SHOWN
         self._combine = combine
-        self._rows: dict[Labels, Row] = {}
         self._numbers: dict[Labels, int] = {}  # in the order in which they came
+        self._next = count()
         self._order: list[tuple[float, float, int, Labels]] = []  # by what sorts them
+        self._rows: dict[Labels, Row] = {}  # of those that are shown
         self._left = 0
         self.value: dict[str, Any] = {}
 
@@ -147,30 +153,30 @@ class Table:
         changed, left = found.changed, found.left
         if not changed and left == self._left and self.value:
             return self.value
-        rows = self._rows
         order = [one for one in self._order if one[3] not in changed]
         for of in changed:
-            parts = [one.series[of] for one in found.parts if of in one.series]
-            if parts:
-                row = rows[of] = self._row(of, parts)
-                number = self._numbers.setdefault(of, len(self._numbers))
-                order.append((-(row["rate"] or 0.0), -row["value"], number, of))
+            if parts := found.parts_of(of):
+                if of not in self._numbers:
+                    self._numbers[of] = next(self._next)
+                order.append((-(_rate(parts) or 0.0), -self._value(parts), self._numbers[of], of))
             else:
-                rows.pop(of, None)
+                self._numbers.pop(of, None)
         order.sort()  # most of it is sorted
-        self._order = order
-        self._left = left
-        self.value = {
-            **self._about,
-            "rows": [rows[of] for *_, of in order[: self._shown]],
-            "not_shown": max(0, len(rows) - self._shown) + left,
+        shown = [of for *_, of in order[: self._shown]]
+        known = self._rows
+        self._rows = {
+            of: known[of] if of in known and of not in changed else self._row(of, found.parts_of(of)) for of in shown
         }
+        self._order, self._left = order, left
+        rows, not_shown = list(self._rows.values()), len(order) - len(shown) + left
+        self.value = {**self._about, "rows": rows, "not_shown": not_shown}
         return self.value
 
+    def _value(self, parts: Sequence[Series]) -> float:
+        return self._combine([one.value for one in parts]) if len(parts) > 1 else parts[0].value
+
     def _row(self, of: Labels, parts: Sequence[Series]) -> Row:
-        rates = [one.rate for one in parts if one.rate is not None]
-        value = self._combine([one.value for one in parts]) if len(parts) > 1 else parts[0].value
-        row: Row = {"of": list(of), "value": value, "rate": rounded(sum(rates)) if rates else None}
+        row: Row = {"of": list(of), "value": self._value(parts), "rate": rounded(_rate(parts))}
         if self._about["kind"] == "histogram":
             counts = added(one.counts for one in parts)
             number = sum(counts.values())
@@ -178,6 +184,14 @@ class Table:
             row["p99_s"] = quantile(counts, 0.99)
             row["mean_s"] = sum(one.total_s for one in parts) / number if number else None
         return row
+
+
+def _rate(parts: Sequence[Series]) -> float | None:
+    """Of all processes together."""
+    if len(parts) == 1:
+        return parts[0].rate
+    rates = [one.rate for one in parts if one.rate is not None]
+    return sum(rates) if rates else None
 
 
 class Process:

@@ -15,6 +15,7 @@ from kafka_sidecar.proxy.telemetry.logs import timestamp
 MAX_REJECTIONS = 100
 LARGEST = frozenset({"generation", "topics_known"})  # of these each worker has the same, or nearly
 
+
 class Histories:
     """The last samples of each process, from which the next snapshot gets its rates."""
 

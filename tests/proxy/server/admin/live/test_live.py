@@ -110,8 +110,8 @@ async def test_nothing_is_sampled_without_a_reader_and_one_sampler_serves_all(mo
         async with stream(port) as first, stream(port, "/live?with=topics") as second:
             await asyncio.gather(snapshots(first, 3), snapshots(second, 2))
             assert live().is_sampling
-            assert len(taken) <= 5
-            assert taken[-1] == {"state", "topics"}
+            assert len(taken) <= 10
+            assert set(taken[-2:]) == {frozenset({"state"}), frozenset({"topics"})}
         await until(lambda: not live().is_sampling)
         number = len(taken)
         await asyncio.sleep(0.3)
