@@ -160,5 +160,5 @@ def test_nothing_is_kept_of_series_that_are_gone() -> None:
         found = tables.update({0: worker.sample(float(at))})
     (gauge,) = [one for one in tables._tables.values() if one.value["kind"] == "gauge"]
     assert [row["of"] for row in found["engine"][1]["rows"]] == [["name-199"]]
-    assert [len(kept) for kept in (gauge._numbers, gauge._order, gauge._rows)] == [1, 1, 1]  # type: ignore[arg-type]
+    assert [len(kept) for kept in (gauge._numbers, gauge._order, gauge._rows)] == [1, 1, 1]
     assert len(tables.processes[0].metrics["engine", "gauge"].series) == 1
