@@ -37,7 +37,7 @@ def members_of(value: Mapping[str, Any]) -> bytes:
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """JSON in ASCII. orjson takes a tenth of the time, and nearly always can: names are seldom anything else."""
+    """JSON in ASCII. orjson takes a tenth of the time, and nearly always can: most names are no other text."""
     try:
         found = orjson.dumps(value)
     except TypeError:
