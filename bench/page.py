@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
 from harness.sidecar import Sidecar  # noqa: E402
+from rig.process import cpu_ns  # noqa: E402
 
-TICKS = os.sysconf("SC_CLK_TCK")
 # As the views ask: Now, Topics, Rejections, Connections, and the others.
 PARTS = ("?with=traffic", "?with=topics,traffic", "?with=rejections", "?with=connections", "")
 LEASE_S = 3.5  # until nothing is counted for the readers before
@@ -77,20 +77,15 @@ def readers(sidecar: Sidecar, count: int) -> Iterator[None]:
             thread.join(5)
 
 
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def memory(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def share(pid: int, seconds: float) -> float:
     """Of one CPU."""
-    before, began = cpu_s(pid), time.monotonic()
+    before, began = cpu_ns(pid), time.perf_counter_ns()
     time.sleep(seconds)
-    return (cpu_s(pid) - before) / (time.monotonic() - began)
+    return (cpu_ns(pid) - before) / (time.perf_counter_ns() - began)
 
 
 def main() -> int:

@@ -84,7 +84,7 @@ class Server:
     def __init__(self, config: Config, metrics: Metrics) -> None:
         self.config = config
         self.metrics = metrics
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.closed: deque[tuple[float, dict[str, Any]]] = deque(maxlen=MAX_CLOSED)  # when (since 1970), and their keys
         self.listening = False
         self.record_requests: Callable[[Session, Record], Record] | None = None  # besides the flight recorder
@@ -266,7 +266,7 @@ class Server:
                 return
 
     def began(self, connection: Connection) -> Closing | None:
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._idle.clear()
         kind = connection.listener.split()[0]
         self.metrics.connections[kind] += 1
@@ -284,7 +284,7 @@ class Server:
         return None
 
     def ended(self, connection: Connection, closing: Closing) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         if not self.connections:
             self._idle.set()
         self._admission.leave(connection.ip)

@@ -53,8 +53,10 @@ def histogram(name: str, about: str, value: Durations | Mapping[Any, Durations],
 def _samples(value: float | Durations | Mapping[Any, float | Durations]) -> Mapping[Labels, float | Durations]:
     if not isinstance(value, Mapping):
         return {(): value}
-    # Threads may add to it.
-    return {of if isinstance(of, tuple) else (of,): number for of, number in list(value.items())}
+    found = dict(value)  # threads may add to it
+    if isinstance(next(iter(found), ()), tuple):
+        return found
+    return dict(zip(zip(found, strict=True), found.values(), strict=True))
 
 
 class ApiCounts:

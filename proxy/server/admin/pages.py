@@ -5,16 +5,15 @@ Connections are listed as JSON, one with its last requests.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from heapq import nlargest
-from operator import attrgetter
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe_request, recorded
+from kafka_sidecar.proxy.runtime.program import collections_paused
 from kafka_sidecar.proxy.server.admin.live.live import Live
 from kafka_sidecar.proxy.server.admin.live.sample import Sample, Samples
 from kafka_sidecar.proxy.server.admin.log_levels import LevelError, LogLevels
@@ -95,12 +94,15 @@ class Admin:
             return self._rendered
         return make(dict(parse_qsl(query, keep_blank_values=True)))
 
-    def sample(self, wanted: frozenset[str]) -> Page:
+    async def sample(self, wanted: frozenset[str]) -> Page:
         """This moment of the process, for the one that joins those of several."""
-        return Page(200, JSON, json.dumps(self._samples.take(wanted)).encode())
+        from kafka_sidecar.proxy.server.admin.live.encoding import encode
+
+        with collections_paused():
+            return Page(200, JSON, encode(await self._samples.take(wanted)))
 
     async def _take(self, wanted: frozenset[str]) -> Mapping[int, Sample]:
-        return {0: self._samples.take(wanted)}
+        return {0: await self._samples.take(wanted)}
 
     def _item(self, path: str) -> Callable[[Query], Page] | None:
         folder, slash, name = path.rpartition("/")
@@ -150,8 +152,8 @@ class Admin:
 def list_connections(server: Server, query: Mapping[str, str]) -> dict[str, Any]:
     """The newest open connections that have the values of the query."""
     wanted = {name: query[name] for name in FILTERS if name in query}
-    found = [one for one in server.connections if _matches(one, wanted)] if wanted else server.connections
-    newest = nlargest(MAX_CONNECTIONS_LISTED, found, attrgetter("number"))
+    found = (one for one in reversed(server.connections) if _matches(one, wanted))
+    newest = islice(found, MAX_CONNECTIONS_LISTED)
     return {"open": len(server.connections), "connections": list(map(describe_open, newest))}
 
 

@@ -11,12 +11,13 @@ const first = now();
 const MAKERS = { now: () => first, topics, rejections, connections, "plug-ins": plugIns, "dead-letters": deadLetters, audit, metrics: all };
 const made = {};
 const view = document.getElementById("view"), state = document.getElementById("state"), login = document.getElementById("login");
-let current = null;
+let current = null, seen = null;
 
 const stream = new Stream({ snapshot: got, state: say, token: askForToken });
 
 function got(snapshot) {
-  first.remember(snapshot);
+  if (snapshot.timestamp !== seen) first.remember(snapshot); // it may come again, with other rejections
+  seen = snapshot.timestamp;
   current.update(snapshot);
   const versions = [...new Set(snapshot.workers.map((one) => one.version))].join(", ");
   const hash = snapshot.sidecar.configuration?.hash;
