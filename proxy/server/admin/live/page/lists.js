@@ -76,7 +76,7 @@ export function rejections() {
     { title: "Time", kind: "short", value: (row) => clock(row.timestamp) },
     { title: "Explain", kind: "short", isHeader: true, value: (row) => choose(row.id, () => panel.open(`Rejection ${row.id}`, `/rejections/${encode(row.id)}`, `kafka-sidecar explain ${row.id}`)) },
     { title: "Outcome", kind: "short", value: (row) => badge(row.outcome === "allowed" ? "warn" : "bad", row.outcome === "allowed" ? "allowed (shadow)" : row.outcome) },
-    { title: "Topic", value: (row) => (row.topic === null ? row.denial?.resource ?? NONE : row.partition === null ? row.topic : `${row.topic}-${row.partition}`) },
+    { title: "Topic", value: (row) => (row.topic === null ? row.denial?.resource ?? NONE : row.partition === null || row.partition < 0 ? row.topic : `${row.topic}-${row.partition}`) },
     { title: "Policy", value: (row) => row.policy },
     { title: "Reason", value: (row) => row.reason },
     { title: "Message", kind: "wide", value: (row) => row.message },
