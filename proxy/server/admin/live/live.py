@@ -82,6 +82,7 @@ class Live:
         self._members: dict[str, bytes] = {}  # of the last snapshot, by part
         self._encoded: dict[frozenset[str], Encoded] = {}  # the same, by the parts that readers want
         self._has_rates = False
+        self._sampled_at = float("-inf")
         self._files = FILES if has_page else {}
 
     @property
@@ -147,8 +148,11 @@ class Live:
 
         histories = Histories(self._not_sums)
         interval_s = FIRST_INTERVAL_S
+        # Readers that come and go would otherwise have a snapshot each.
+        await asyncio.sleep(max(0.0, self._sampled_at + FIRST_INTERVAL_S - time.monotonic()))
         while True:
-            began, wanted = time.monotonic(), frozenset().union(*self._readers.values())
+            began = self._sampled_at = time.monotonic()
+            wanted = frozenset[str]().union(*self._readers.values())
             with _logged():
                 await self._show(histories, wanted)
             if URGENT in wanted and interval_s == INTERVAL_S:

@@ -137,8 +137,8 @@ async def test_without_a_page_there_is_no_task_no_timer_and_nothing_imported_for
             async with stream(port) as reader:
                 await snapshots(reader, 1)
                 assert "sample for readers of /live" in names_of_tasks() - alone
-            await until(lambda: not live().is_sampling)
-            assert names_of_tasks() <= alone
+            await until(lambda: names_of_tasks() <= alone)
+            assert not live().is_sampling
             assert (live()._members, live()._encoded, live()._readers, live()._streams) == ({}, {}, {}, {})
     code = (
         "import sys; from kafka_sidecar.proxy.server.admin.live.live import Live; "
@@ -168,6 +168,26 @@ async def test_readers_that_come_and_go_quickly_leave_nothing() -> None:
         assert gc.isenabled()
         async with stream(port) as reader:
             assert (await snapshots(reader, 2))[1][-1]["interval_s"] is not None
+
+
+async def test_readers_that_come_and_go_do_not_make_more_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "FIRST_INTERVAL_S", 1000.0)
+    async with pages("127.0.0.1:1") as (_, port):
+        async with stream(port) as first:
+            await snapshots(first, 1)
+        await until(lambda: not live().is_sampling)
+        taken: list[frozenset[str]] = []
+
+        async def source(wanted: frozenset[str]) -> Any:
+            taken.append(wanted)
+            return {}
+
+        monkeypatch.setattr(live(), "_source", source)
+        for _ in range(20):
+            async with stream(port):
+                await until(lambda: live().is_sampling)
+            await until(lambda: not live().is_sampling)
+    assert taken == []
 
 
 async def test_a_rejection_appears_between_two_snapshots_and_only_for_those_who_want_it(
