@@ -198,6 +198,11 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 bench-page: install ## CPU of the sidecar at 50,000 records a second with ten open pages, against none
 	$(BIN)/python bench/page.py
 
+.PHONY: bench-page-tick
+bench-page-tick: install ## CPU of one snapshot for ten open pages by step, then with 10,000 topics and connections
+	$(BIN)/python bench/page_tick.py
+	$(BIN)/python bench/page_tick.py --ticks 60 --topics 10000 --connections 9800
+
 .PHONY: bench-validate
 bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
 	$(BIN)/python bench/validate.py

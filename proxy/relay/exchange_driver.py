@@ -28,15 +28,21 @@ class Decides(Protocol):
     """What a session does once it is decided what becomes of a request, or something is needed for that."""
 
     def expect(
-        self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int, watch: Watch | None
+        self,
+        route: Route,
+        correlation_id: int | None,
+        exchange: Exchange | None,
+        size: int,
+        since: float,
+        watch: Watch | None,
     ) -> None:
         """It goes to the broker, which answers it unless the id is None; exchange and watch want the response.
 
-        It had ``size`` bytes.
+        It had ``size`` bytes and began to arrive at ``since``.
         """
 
-    def respond(self, route: Route, frame: bytes, size: int) -> None:
-        """It is answered by the sidecar; it had ``size`` bytes."""
+    def respond(self, route: Route, frame: bytes, size: int, since: float) -> None:
+        """It is answered by the sidecar; it had ``size`` bytes and began to arrive at ``since``."""
 
     def end_after(self, cause: str, detail: str) -> None:
         """It is the last one of this connection, which ends after the responses to earlier ones; it gets none."""
@@ -213,10 +219,10 @@ class RequestDriver(Driver):
         if isinstance(decision, Forward):
             route.counts.answered_bytes += self._size - len(decision.frame)
             wants_response = exchange if decision.wants_response else None
-            self._session.expect(route, self._correlation_id, wants_response, self._size, watch)
+            self._session.expect(route, self._correlation_id, wants_response, self._size, self._since, watch)
             return decision.frame
         if isinstance(decision, Respond):
-            self._session.respond(route, decision.frame, self._size)
+            self._session.respond(route, decision.frame, self._size, self._since)
             return b""
         if isinstance(decision, Last):
             route.counts.answered_bytes += self._size - len(decision.frame)

@@ -357,15 +357,21 @@ class Session(Identity):
     # What the drivers call
 
     def expect(
-        self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int, watch: Watch | None
+        self,
+        route: Route,
+        correlation_id: int | None,
+        exchange: Exchange | None,
+        size: int,
+        since: float,
+        watch: Watch | None,
     ) -> None:
         if correlation_id is None:
             self._unanswered += 1
         else:
-            self._waiting.append((route, correlation_id, self._now, size, exchange, watch))
+            self._waiting.append((route, correlation_id, since, size, exchange, watch))
 
-    def respond(self, route: Route, frame: bytes, size: int) -> None:
-        self._waiting.append((route, self._own(route, frame, size), self._now, size, None, None))
+    def respond(self, route: Route, frame: bytes, size: int, since: float) -> None:
+        self._waiting.append((route, self._own(route, frame, size), since, size, None, None))
 
     def end_after(self, cause: str, detail: str) -> None:
         self._unanswered += 1

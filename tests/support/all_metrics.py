@@ -99,6 +99,7 @@ def _engine(number: count[int]) -> Metrics:
         api.latency, api.latency_us = _durations(number), next(number)
         api.buffered, api.buffered_us = next(number), next(number)
         api.held, api.held_us = 3, 4
+        api.held_durations, api.buffered_durations = _durations(count(41)), _durations(count(51))
     metrics.connections["bootstrap"] = next(number)
     metrics.active["bootstrap"] = next(number)
     metrics.disconnects["client_closed"] = next(number)

@@ -262,6 +262,16 @@ class DeadLetters(Feature):
             "unusable_topics": self.missing,
         }
 
+    def topic_state(self, name: str) -> dict[str, object]:
+        target = self.targets.of(name)
+        if target is None:
+            return {}
+        return {
+            "dead letters": target.topic,
+            "of shadow": target.shadow,
+            **({"unusable": why} if (why := target.fault or self.missing.get(target.topic)) else {}),
+        }
+
 
 async def _import_topics() -> None:
     """Import aiokafka in a thread: a turn of the event loop would take 65 ms for it."""

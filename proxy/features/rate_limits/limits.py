@@ -53,7 +53,7 @@ class Limit:
         self.names_topics = self.has_topics or self.per_topic
         self.counts_requests = REQUESTS in self.rates and not self.names_topics  # of all APIs
         self.counts = counts or Counts()
-        self._per = tuple(entry.per)
+        self.per = tuple(entry.per)
         self._covers_topic = matcher(entry.topics) if entry.topics else None
         self._covers_id = matcher(entry.client_ids) if entry.client_ids else None
         self._covers_principal = matcher(entry.principals) if entry.principals else None
@@ -68,6 +68,10 @@ class Limit:
         """Whether it counts what is for this topic; one whose name is not known is counted where no topic is named."""
         return self._covers_topic is None or self._covers_topic(topic)
 
+    def counts_topic(self, topic: str) -> bool:
+        """Whether it counts what some clients send to this topic or get of it."""
+        return (self.has(PRODUCE) or self.has(CONSUME)) and self.covers(topic)
+
     def has(self, direction: Direction) -> bool:
         """Whether it counts what clients send or get."""
         rates = (direction.bytes, direction.records, *((REQUESTS,) if self.names_topics else ()))
@@ -76,7 +80,7 @@ class Limit:
     def bucket(self, rate: str, topic: str, client_id: str, principal: str) -> int:
         """The key of a bucket: another one once the limit has another rate."""
         named = {"topic": topic, "client_id": client_id, "principal": principal}
-        return key_of((self.name, rate, self.rates[rate], self.burst_s, *((one, named[one]) for one in self._per)))
+        return key_of((self.name, rate, self.rates[rate], self.burst_s, *((one, named[one]) for one in self.per)))
 
 
 class Tank(NamedTuple):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from kafka_sidecar.proxy.config.rate_limits import RateLimit
-from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
+from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets
 from kafka_sidecar.proxy.features.rate_limits.limits import ClientLimits, Counts, Limit, Taken, Tank, Tanks
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
@@ -193,6 +194,31 @@ class Meter:
 
     def _forget_read(self, now: float) -> None:
         self._muted = {number: until for number, until in self._muted.items() if until > now}
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Each rate of the current limits, with the share of its bucket that is used: above 1 clients owe something.
+
+        Where each client or topic has a bucket for itself it is None: there may be very many.
+        """
+        now = self.clock()
+        return [
+            {
+                "limit": limit.name,
+                "rate": rate,
+                "a_second": amount,
+                "each": ", ".join(limit.per) or None,
+                "action": "reject" if limit.rejects else "throttle",
+                "used": self._used(limit, rate, now) if not limit.per else None,
+                "throttled": limit.counts.throttled,
+                "rejected": limit.counts.rejected,
+            }
+            for limit in self.rules
+            for rate, amount in limit.rates.items()
+        ]
+
+    def _used(self, limit: Limit, rate: str, now: float) -> float:
+        bucket = Bucket(self._buckets, limit.bucket(rate, "", "", ""), limit.rates[rate], limit.burst_s)
+        return round(1 + bucket.owed(now) / limit.burst_s, 3)
 
     def families(self) -> Iterator[Family]:
         """The metrics of rate limits; those of this configuration are there from the start."""
