@@ -259,6 +259,10 @@ bench-signatures: install ## CPU per record of the policy jws, by algorithm
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py
 
+.PHONY: bench-sizing
+bench-sizing: install ## CPU of each step and memory, into docs/how-to/sizing.md; less than 8 minutes on a quiet machine
+	$(BIN)/python bench/sizing.py
+
 .PHONY: bench-workers
 bench-workers: install ## records a second and CPU per record with two workers on two cores, compared with one
 	$(BIN)/python bench/workers.py
