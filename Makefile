@@ -341,7 +341,7 @@ docs: .venv/.docs ## the documentation as a site with search, into build/site/ht
 	    -c docs/site -d build/site/doctrees -b html . build/site/html
 	@echo "build/site/html/index.html"
 
-docs-check: docs ## the site: links and anchors, no foreign host, the search, each page of the navigation
+docs-check: docs browser ## the site: links and anchors, no foreign host, the search, each page at two widths in a browser
 	$(BIN)/pytest --quiet -m site tests/site
 
 .PHONY: demo-recording
