@@ -51,9 +51,8 @@ def sections(results: Results) -> dict[str, str]:
 
 def machine(results: Results) -> str:
     spread = median(one.spread for one in results.fitted)
-    said = f"{results.about} In half of the runs the largest repetition is at most {spread:.0%} above the smallest.\n"
-    if not spread:
-        said = f"{results.about}\n"
+    repeated = f" In half of the cases the largest and the smallest differ by {spread:.0%} or less." if spread else ""
+    said = f"{results.about}{repeated}\n"
     if not results.is_provisional:
         return said
     quick = ", and the run was a quick one" if results.is_quick else ""
@@ -79,7 +78,9 @@ def connections(results: Results) -> str:
     idle = f"An idle process takes {figure(results.memory.idle_cpu_us)} us in a second"
     rows = [[name if name != model.RELAY else "no TLS", figure(us)] for name, us in results.connection_us.items()]
     return (
-        f"{idle}, an idle connection {figure(results.memory.connection_cpu_us)}.\n\n"
+        f"{idle}, an idle connection {figure(results.memory.connection_cpu_us)}.\n"
+        f"A [large message](large-messages.md) that is split takes {figure(results.memory.large_cpu_us)} us a MB, "
+        "all included.\n\n"
         f"{table(['a new connection, with its connection to a broker and one request', 'us'], rows)}"
     )
 

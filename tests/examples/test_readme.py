@@ -47,7 +47,7 @@ def mock_cluster(folder: Path) -> Iterator[str]:
         program.kill()
 
 
-def outcome(sidecar: Sidecar, value: bytes, headers: dict[str, bytes]) -> KafkaError | None:
+def outcome(sidecar: Sidecar, value: bytes, headers: dict[str, str | bytes | None]) -> KafkaError | None:
     """What a producer is answered for one record."""
     found: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": sidecar.bootstrap, "message.timeout.ms": 30_000})
@@ -85,7 +85,8 @@ def test_the_file_of_the_readme_rejects_payments_that_are_wrong(tmp_path: Path) 
         Sidecar.start(brokers, tmp_path / "log", ["--config", str(path)]) as sidecar,
     ):
         assert outcome(sidecar, b"{}", {"trace-id": b"1"}) is None
-        for value, headers in ((b"{", {"trace-id": b"1"}), (b"{}", {})):
+        wrong: list[tuple[bytes, dict[str, str | bytes | None]]] = [(b"{", {"trace-id": b"1"}), (b"{}", {})]
+        for value, headers in wrong:
             rejected = outcome(sidecar, value, headers)
             assert rejected is not None
             assert rejected.code() == KafkaError.INVALID_RECORD
