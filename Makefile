@@ -86,8 +86,8 @@ format: install ## style, as far as ruff mends it
 
 browser: .venv/.browser ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
 	bash tests/browser/fetch.sh
-browser-test: install kafka browser ## the page of the admin port in a real browser, with a real broker
-	$(BIN)/pytest -m "browser" tests/browser
+browser-test: install kafka browser docs ## in a real browser: the page of the admin port with a real broker, the site at two widths
+	$(BIN)/pytest -m "browser" tests/browser tests/site
 page-pictures: install kafka browser ## a picture of each view of the page, from a real run, into docs/images
 	PYTHONPATH=tests $(BIN)/python -m browser.pictures
 
@@ -341,7 +341,7 @@ docs: .venv/.docs ## the documentation as a site with search, into build/site/ht
 	    -c docs/site -d build/site/doctrees -b html . build/site/html
 	@echo "build/site/html/index.html"
 
-docs-check: docs browser ## the site: links and anchors, no foreign host, the search, each page at two widths in a browser
+docs-check: docs ## the site: links and anchors, no foreign host, the search, each page of the navigation
 	$(BIN)/pytest --quiet -m site tests/site
 
 .PHONY: demo-recording

@@ -12,7 +12,7 @@ from support.pages import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.site
+pytestmark = pytest.mark.browser
 
 SITE = ROOT / "build" / "site" / "html"
 WIDTHS = (390, 1200)
