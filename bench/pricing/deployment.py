@@ -109,7 +109,7 @@ def needs(one: Deployment, prices: model.Prices, memory: Memory, connection_us: 
     for name, traffic in zip(("Produce", "Fetch"), one.traffics(), strict=True):
         for (step, unit), amount in traffic.amounts().items():
             price = prices[step, unit]
-            lines.append(Line(f"{name}: {step}, {amount:,.0f} {unit}s x {figure(price)}", amount * price))
+            lines.append(Line(f"{name}: {step}, {amount:,.0f} {_plural(unit)} x {figure(price)}", amount * price))
     cores = sum(line.cpu_us for line in lines) / 1e6
     workers = max(1, math.ceil(cores / BUSY))
     processes = workers + 1 if workers > 1 else 1
@@ -118,6 +118,10 @@ def needs(one: Deployment, prices: model.Prices, memory: Memory, connection_us: 
     memory_mb = processes * memory.process_mb + one.connections * (idle_kb + busy_kb) / 1e3
     handshake_us = connection_us[tls_name(one.features)]
     return Needs(tuple(lines), workers, memory_mb, one.connections * handshake_us / 1e6)
+
+
+def _plural(unit: model.Unit) -> str:
+    return unit if unit == "MB" else f"{unit}s"
 
 
 def tls_name(features: frozenset[str]) -> str:

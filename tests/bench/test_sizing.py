@@ -19,7 +19,7 @@ RESULTS = Results.read()
 TEXT = page.PAGE.read_text(encoding="utf-8")
 CELL = re.compile(r"^\| (?P<cells>.+) \|$", re.MULTILINE)
 TERM = re.compile(
-    r"(?P<api>Produce|Fetch): (?P<step>.+), (?P<amount>[\d,]+) (?P<unit>request|record|MB)s x (?P<price>\S+)"
+    r"(?P<api>Produce|Fetch): (?P<step>.+), (?P<amount>[\d,]+) (?P<unit>request|record|MB)s? x (?P<price>\S+)"
 )
 
 
