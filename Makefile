@@ -86,8 +86,8 @@ format: install ## style, as far as ruff mends it
 
 browser: .venv/.browser ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
 	bash tests/browser/fetch.sh
-browser-test: install kafka browser ## the page of the admin port in a real browser, with a real broker
-	$(BIN)/pytest -m "browser" tests/browser
+browser-test: install kafka browser docs ## in a real browser: the page of the admin port with a real broker, the site at two widths
+	$(BIN)/pytest -m "browser" tests/browser tests/site
 page-pictures: install kafka browser ## a picture of each view of the page, from a real run, into docs/images
 	PYTHONPATH=tests $(BIN)/python -m browser.pictures
 
@@ -263,6 +263,10 @@ bench-signatures: install ## CPU per record of the policy jws, by algorithm
 .PHONY: bench-connections
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py
+
+.PHONY: bench-sizing
+bench-sizing: install ## CPU of each step and memory, into docs/how-to/sizing.md; less than 8 minutes on a quiet machine
+	$(BIN)/python bench/sizing.py
 
 .PHONY: bench-workers
 bench-workers: install ## records a second and CPU per record with two workers on two cores, compared with one
