@@ -1,7 +1,8 @@
 """The dead letter topics in Kafka, written by one idempotent producer of aiokafka; batches are built here.
 
 Letters of one partition of a topic go to one partition of the dead letter topic, in their order. Each partition is
-written by a task of its own, which goes on across calls: what it has begun to send is never sent by another.
+written by a task of its own, which goes on across calls: what it has begun to send is never sent by another. One that
+takes nothing while brokers answer is held: its letters wait elsewhere, and those of others are sent.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -37,6 +37,7 @@ from kafka_sidecar.codec.records import batches, with_producer
 from kafka_sidecar.dead_letters.parcels import Letter, Parcel, build
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split
+from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client, create_topic, start_producer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
@@ -49,7 +50,9 @@ RETRY_MS = 100
 START_S = 10.0  # to connect and get a producer id
 ATTEMPT_S = 5.0  # after which letters count as not taken by the brokers; they stay where they are
 CLOSE_S = 1.0
-BATCH_BYTES = 1 << 20  # of letters, before compression, unless a single one is larger
+RETRY_S = 0.5
+WATCH_S = 10.0  # how often it is looked whether topics of held lanes exist still
+MAX_HELD = 1000  # lanes: each has up to TAKEN_BYTES of letters in memory, usually less
 INLINE_BYTES = 64 << 10  # beyond that a batch is built in a thread
 KNOWN_S, MISSING_S = 300.0, 1.0  # how long it is remembered of a topic that it exists, or does not
 MAX_BATCH = "max.message.bytes"
@@ -111,37 +114,6 @@ class _Sealed:
         return self._batch
 
 
-class _Lane:
-    """What is sent to one partition."""
-
-    def __init__(self, topic: str, partition: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.parcels: deque[Parcel] = deque()
-        self.task: asyncio.Task[None] | None = None
-        self.error: Exception | None = None  # that has ended it
-
-    def next_letters(self) -> list[Letter]:
-        """The next ones that fit into a batch: at least one if there is any."""
-        letters: list[Letter] = []
-        size = 0
-        for parcel in self.parcels:
-            for letter in parcel.letters:
-                size += letter.size
-                if letters and size > BATCH_BYTES:
-                    return letters
-                letters.append(letter)
-        return letters
-
-    def remove(self, letters: int) -> None:
-        while letters:
-            parcel = self.parcels.popleft()
-            if len(parcel.letters) > letters:
-                self.parcels.appendleft(replace(parcel, letters=parcel.letters[letters:]))
-                return
-            letters -= len(parcel.letters)
-
-
 class LetterTopics:
     """A `Writer` of parcels."""
 
@@ -150,7 +122,7 @@ class LetterTopics:
     def __init__(
         self, bootstrap_servers: list[str], access: BrokerAccess, creation: Callable[[], Creation | None],
         large: Callable[[str], TopicSettings | None], dropped: Callable[[str, str, int, str], None],
-        sent: Callable[[str, int], None],
+        sent: Callable[[str, int], None], lanes: HeldLanes, hold: Callable[[Sequence[Parcel]], Awaitable[bool]],
     ) -> None:  # fmt: skip
         """
         Args:
@@ -160,19 +132,24 @@ class LetterTopics:
             large: a topic's settings of large messages, if it may have them.
             dropped: called with a topic, reason and number of letters that can never be written, and an explanation.
             sent: called with a topic and number of letters that are written.
+            lanes: those that are held.
+            hold: lets the letters of a lane wait; False: there is no room for them.
         """
         self._access = access
         self._creation = creation
         self._large = large
         self._dropped = dropped
         self._sent = sent
+        self._held = lanes
+        self._hold = hold
+        self._watching: asyncio.Task[None] | None = None
         self._common = {
             "bootstrap_servers": bootstrap_servers, "client_id": OWN_CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
             "retry_backoff_ms": RETRY_MS,
         }  # fmt: skip
         self._producer: Any = None
         self._topics: dict[str, _Topic] = {}
-        self._lanes: list[_Lane] = []
+        self._lanes: list[Lane] = []
         self._connecting = asyncio.Lock()
 
     async def write(self, items: list[Parcel]) -> tuple[list[Parcel], str | None]:
@@ -197,6 +174,7 @@ class LetterTopics:
 
     async def stop(self) -> None:
         await stop(*(lane.task for lane in self._lanes if lane.task is not None))
+        await stop(*(task for task in (self._watching,) if task is not None))
         await self._close()
 
     async def _connect(self) -> None:
@@ -216,8 +194,13 @@ class LetterTopics:
             _, pending = await asyncio.wait(tasks, timeout=ATTEMPT_S)
         failure, breaks = None, False
         if pending:
-            failure = "the brokers do not take them"
-            breaks = await self._lost_topics()
+            found = await self._look_again()
+            breaks = self._drop_lost(found)
+            if not breaks:
+                await self._hold_lanes(found)
+            troubles = [lane.trouble for lane in self._lanes if not lane.is_over]
+            if troubles:
+                failure = next((trouble for trouble in troubles if trouble), "the brokers do not take them")
         for lane in self._lanes:
             if lane.task is None or not lane.task.done():
                 continue
@@ -236,24 +219,70 @@ class LetterTopics:
             await self._close()
         return left, failure
 
-    async def _lost_topics(self) -> bool:
-        """Drop what goes to topics that were deleted; whether there are any."""
-        lost = False
-        for topic in {lane.topic for lane in self._lanes}:
+    async def _look_again(self) -> dict[str, _Topic]:
+        """The topics whose lanes have not ended, as far as brokers answer."""
+        found: dict[str, _Topic] = {}
+        for topic in {lane.topic for lane in self._lanes if not lane.is_over}:
             with suppress(*self.failures):
                 async with asyncio.timeout(ATTEMPT_S):
-                    found = await self._look(topic)
-                    if not found.partitions:
-                        lost = True
-                        self._topics[topic] = found
-                        for lane in self._lanes:
-                            if lane.topic == topic:
-                                self._drop(topic, "no_topic", sum(len(one.letters) for one in lane.parcels), MISSING)
-                                lane.parcels.clear()
-        return lost
+                    found[topic] = await self._look(topic)
+        return found
+
+    def _drop_lost(self, found: Mapping[str, _Topic]) -> bool:
+        """Drop what goes to topics that were deleted; whether there are any."""
+        lost = {name: topic for name, topic in found.items() if not topic.partitions}
+        self._topics |= lost
+        for lane in self._lanes:
+            if lane.topic in lost:
+                letters = sum(len(parcel.letters) for parcel in lane.parcels)
+                self._drop(lane.topic, "no_topic", letters, lost[lane.topic].why or MISSING)
+                lane.parcels.clear()
+        return bool(lost)
+
+    # Lanes that are held.
+
+    async def _hold_lanes(self, found: Mapping[str, _Topic]) -> None:
+        """Let letters wait whose partitions take nothing, though brokers answer; those of others are sent."""
+        for lane in list(self._lanes):
+            if lane.is_over or lane.topic not in found or not lane.parcels or len(self._held) >= MAX_HELD:
+                continue
+            holding = asyncio.ensure_future(self._hold(list(lane.parcels)))
+            try:
+                is_kept = await asyncio.shield(holding)
+            except asyncio.CancelledError:
+                await asyncio.wait([holding])
+                if holding.result():
+                    self._add_held(lane)
+                raise
+            if is_kept:
+                self._add_held(lane)
+
+    def _add_held(self, lane: Lane) -> None:
+        self._lanes.remove(lane)
+        self._held.add(lane, self._topics[lane.topic].partitions)
+        log.warning(
+            "dead letters wait for a partition",
+            extra={"dead_letter_topic": lane.topic, "partition": lane.partition, "detail": lane.trouble},
+        )
+        if self._watching is None or self._watching.done():
+            self._watching = spawn(self._watch(), "watch topics of dead letters that wait")
+
+    async def _watch(self) -> None:
+        """Give lanes up whose topics are deleted: their letters are sent again, and then dropped."""
+        while len(self._held):
+            await asyncio.sleep(WATCH_S)
+            for topic in {lane.topic for lane in self._held.lanes}:
+                with suppress(*self.failures, AttributeError):  # the producer may be closed
+                    async with asyncio.timeout(ATTEMPT_S):
+                        if not (await self._look(topic)).partitions:
+                            self._topics.pop(topic, None)
+                            for lane in self._held.lanes:
+                                if lane.topic == topic and lane.task is not None:
+                                    lane.task.cancel()
 
     async def _close(self) -> None:
         """Let go of the producer, and of what it has not sent."""
+        await stop(*(lane.task for lane in self._held.lanes if lane.task is not None))
         producer, self._producer = self._producer, None
         self._topics.clear()
         if producer is None:
@@ -265,17 +294,17 @@ class LetterTopics:
             async with asyncio.timeout(CLOSE_S):
                 await producer.client.close()
 
-    async def _sort(self, parcels: Sequence[Parcel]) -> list[_Lane]:
+    async def _sort(self, parcels: Sequence[Parcel]) -> list[Lane]:
         """Parcels by where they are sent. Those whose topic does not exist are dropped."""
-        lanes: dict[tuple[str, int], _Lane] = {}
+        lanes: dict[tuple[str, int], Lane] = {}
         topics = {name: await self._find(name) for name in {parcel.topic for parcel in parcels}}
         for parcel in parcels:
             topic = topics[parcel.topic]
             if not topic.partitions:
                 self._drop(parcel.topic, "no_topic", len(parcel.letters), topic.why)
                 continue
-            partition = parcel.partition % topic.partitions
-            lane = lanes.setdefault((parcel.topic, partition), _Lane(parcel.topic, partition))
+            partition = parcel.partition % (self._held.partitions_of(parcel.topic) or topic.partitions)
+            lane = lanes.setdefault((parcel.topic, partition), Lane(parcel.topic, partition))
             lane.parcels.append(parcel)
         return list(lanes.values())
 
@@ -285,14 +314,21 @@ class LetterTopics:
 
     # A partition.
 
-    async def _send(self, lane: _Lane) -> None:
+    async def _send(self, lane: Lane) -> None:
         try:
             while letters := lane.next_letters():
-                await self._send_letters(lane, letters)
+                try:
+                    await self._send_letters(lane, letters)
+                    lane.trouble = None
+                except BrokerResponseError as error:
+                    if not error.retriable or isinstance(error, BREAKS):
+                        raise
+                    lane.trouble = str(error) or repr(error)
+                    await asyncio.sleep(RETRY_S)
         except Exception as error:  # noqa: BLE001 - `_wait` says what becomes of it
             lane.error = error
 
-    async def _send_letters(self, lane: _Lane, letters: list[Letter]) -> None:
+    async def _send_letters(self, lane: Lane, letters: list[Letter]) -> None:
         """Send letters in one batch, or in several that the topic allows; what it never takes is dropped."""
         limit = self._topics[lane.topic].max_batch
         batch = await _build(letters)
@@ -323,7 +359,7 @@ class LetterTopics:
         lane.remove(len(letters))
         self._drop(lane.topic, reason, len(letters), text)
 
-    async def _send_batch(self, lane: _Lane, batch: bytes, records: int) -> int:
+    async def _send_batch(self, lane: Lane, batch: bytes, records: int) -> int:
         """The offset of the first record."""
         producer = self._producer
         known = producer._txn_manager._sequence_numbers
@@ -333,12 +369,12 @@ class LetterTopics:
         try:
             offset: int = (await written).offset
         except BrokerResponseError as error:
-            if not error.retriable:
-                known[at] = first  # the broker has not used these numbers
+            if not isinstance(error, BREAKS):
+                known[at] = first  # the broker has not used these numbers, or for this very batch
             raise
         return offset
 
-    async def _send_large(self, lane: _Lane, letter: Letter, limit: int) -> bool:
+    async def _send_large(self, lane: Lane, letter: Letter, limit: int) -> bool:
         """Send a letter in slices; False: the topic has no large messages."""
         settings = self._large(lane.topic)
         if settings is None:

@@ -211,6 +211,7 @@ async def test_a_kill_loses_only_what_is_not_on_disk_and_that_is_counted(folder:
     await stop(*site.store._tasks, *site.sender._tasks)
     site.add("c", "d", "e")
     spool.close()
+    site.store.held.close()
     again = await Site(folder).start()
     await until(lambda: again.store.letters == 0)
     assert again.topic.names == ["a", "b"]
@@ -237,6 +238,22 @@ async def test_a_stop_in_the_middle_of_a_read_loses_nothing(folder: Path) -> Non
     assert names_of(await again.store.take()) in (["a", "b"], ["b", "a"])
     await again.store.written()
     assert await again.store.finish([]) == 0
+
+
+async def test_a_stop_while_letters_of_an_earlier_process_cannot_be_sent_keeps_them(folder: Path) -> None:
+    site = await Site(folder).start()
+    site.topic.error = OSError("no broker")
+    site.add("a")
+    assert await site.stop(0.05) == 0
+    again = await Site(folder).start()
+    again.topic.error = OSError("no broker")
+    again.sender.wake()
+    await until(lambda: again.sender.failures > 0)
+    assert await again.stop(0.05) == 0
+    last = await Site(folder).start()
+    await until(lambda: last.store.letters == 0)
+    assert last.topic.names == ["a"]
+    assert await last.stop() == 0
 
 
 async def test_a_disk_that_fails_costs_nothing_while_memory_has_room(
