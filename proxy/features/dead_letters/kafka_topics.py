@@ -67,6 +67,7 @@ WHY = {
     int(ErrorCode.TOPIC_AUTHORIZATION_FAILED): "the brokers do not let the sidecar use it",
     INVALID_TOPIC: "brokers accept no topic of this name",
 }
+NOT_TAKEN = "the brokers do not take them"
 MISSING = "it does not exist: create it, or set dead_letters.create"
 
 
@@ -200,7 +201,7 @@ class LetterTopics:
                 await self._hold_lanes(found)
             troubles = [lane.trouble for lane in self._lanes if not lane.is_over]
             if troubles:
-                failure = next((trouble for trouble in troubles if trouble), "the brokers do not take them")
+                failure = next((trouble for trouble in troubles if trouble), NOT_TAKEN)
         for lane in self._lanes:
             if lane.task is None or not lane.task.done():
                 continue
@@ -244,7 +245,7 @@ class LetterTopics:
     async def _hold_lanes(self, found: Mapping[str, _Topic]) -> None:
         """Let letters wait whose partitions take nothing, though brokers answer; those of others are sent."""
         for lane in list(self._lanes):
-            if lane.is_over or lane.topic not in found or not lane.parcels or len(self._held) >= MAX_HELD:
+            if lane.is_over or lane.topic not in found or not lane.parcels or self._held.count >= MAX_HELD:
                 continue
             holding = asyncio.ensure_future(self._hold(list(lane.parcels)))
             try:
@@ -262,14 +263,14 @@ class LetterTopics:
         self._held.add(lane, self._topics[lane.topic].partitions)
         log.warning(
             "dead letters wait for a partition",
-            extra={"dead_letter_topic": lane.topic, "partition": lane.partition, "detail": lane.trouble},
+            extra={"dead_letter_topic": lane.topic, "partition": lane.partition, "detail": lane.trouble or NOT_TAKEN},
         )
         if self._watching is None or self._watching.done():
             self._watching = spawn(self._watch(), "watch topics of dead letters that wait")
 
     async def _watch(self) -> None:
         """Give lanes up whose topics are deleted: their letters are sent again, and then dropped."""
-        while len(self._held):
+        while self._held.count:
             await asyncio.sleep(WATCH_S)
             for topic in {lane.topic for lane in self._held.lanes}:
                 with suppress(*self.failures, AttributeError):  # the producer may be closed

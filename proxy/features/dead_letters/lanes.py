@@ -80,7 +80,8 @@ class HeldLanes:
         if lane.task is not None:
             lane.task.add_done_callback(lambda _: self._wake())
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         return len(self._lanes)
 
     @property

@@ -251,7 +251,7 @@ class DeadLetters(Feature):
         yield gauge("dead_letters_spooled_bytes", "Bytes of the letters on disk", store.bytes_on_disk or 0)
         yield gauge("dead_letters_oldest_seconds", "Age of the oldest letter that is not sent yet", self.oldest_s)
         yield gauge("dead_letters_held", "Letters that wait for a partition which takes none", store.held.letters)
-        yield gauge("dead_letters_held_partitions", "Partitions of dead letter topics that take none", len(self.lanes))
+        yield gauge("dead_letters_held_partitions", "Partitions of dead letter topics that take none", self.lanes.count)
         yield gauge("dead_letters_missing_topics", "Dead letter topics that cannot be used", len(self.missing))
 
     def state(self) -> dict[str, object]:
@@ -267,7 +267,9 @@ class DeadLetters(Feature):
             "failure": self.sender.failure,
             "spool_failure": store.spool_failure,
             "unusable_topics": self.missing,
-            "held_partitions": [f"{lane.topic}-{lane.partition}" for lane in self.lanes.lanes[:MAX_NAMED]],
+            "held_partitions": {
+                f"{lane.topic}-{lane.partition}": lane.trouble for lane in self.lanes.lanes[:MAX_NAMED]
+            },
         }
 
 

@@ -189,7 +189,7 @@ class Store:
 
     async def _without_held(self, parcels: list[Parcel]) -> list[Parcel] | None:
         """Those that can be sent; the others wait. None: they cannot wait, so all stay where they were."""
-        waiting = [parcel for parcel in parcels if self.held.lanes.holds(parcel)] if len(self.held.lanes) else []
+        waiting = [parcel for parcel in parcels if self.held.lanes.holds(parcel)] if self.held.lanes.count else []
         self._is_blocked = bool(waiting) and not await self._hold(waiting)
         if self._is_blocked:
             if self._from is _From.DISK and self.spool is not None:
