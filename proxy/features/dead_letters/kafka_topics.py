@@ -271,7 +271,10 @@ class LetterTopics:
     async def _watch(self) -> None:
         """Give lanes up whose topics are deleted: their letters are sent again, and then dropped."""
         while self._held.count:
-            await asyncio.sleep(WATCH_S)
+            await asyncio.sleep(2)  # DBG
+            p = self._producer  # DBG
+            import sys  # DBG
+            print("DBG", p and (p._sender._in_flight, p._sender._muted_partitions, {k: [(b.retry_count, b.expired()) for b in v] for k, v in p._message_accumulator._batches.items()}, p._message_accumulator._pending_batches, p.client._md_update_fut, p._sender.sender_task, p._txn_manager._sequence_numbers), [(l.partition, l.topic, l.trouble, l.task.get_coro().cr_await, l.task.get_stack()) for l in self._held.lanes], file=sys.stderr)  # DBG
             for topic in {lane.topic for lane in self._held.lanes}:
                 with suppress(*self.failures, AttributeError):  # the producer may be closed
                     async with asyncio.timeout(ATTEMPT_S):

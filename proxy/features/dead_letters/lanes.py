@@ -123,7 +123,7 @@ class HeldLanes:
             sent = min(self._sent.get(key, 0), len(parcel.letters))
             if sent:
                 self._sent[key] -= sent
-                parcel = replace(parcel, letters=parcel.letters[sent:])  # noqa: PLW2901 - what is left of it
+                parcel = replace(parcel, letters=parcel.letters[sent:])
             if parcel.letters:
                 (again if key in self._lanes else ready).append(parcel)
         return ready, again
