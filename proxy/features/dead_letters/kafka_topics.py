@@ -37,9 +37,15 @@ from kafka_sidecar.codec.records import batches, with_producer
 from kafka_sidecar.dead_letters.parcels import Letter, Parcel, build
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
-from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client, create_topic, start_producer
+from kafka_sidecar.proxy.runtime.aiokafka_settings import (
+    NotCreatedError,
+    create_client,
+    create_topic,
+    start_producer,
+)
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
@@ -52,6 +58,8 @@ ATTEMPT_S = 5.0  # after which letters count as not taken by the brokers; they s
 CLOSE_S = 1.0
 RETRY_S = 0.5
 WATCH_S = 10.0  # how often it is looked whether topics of held lanes exist still
+MAX_TOPICS = 10_000  # of which it is remembered what they are: clients choose the names
+STUCK_LOOKS = 3
 MAX_HELD = 1000  # lanes: each has up to TAKEN_BYTES of letters in memory, usually less
 INLINE_BYTES = 64 << 10  # beyond that a batch is built in a thread
 KNOWN_S, MISSING_S = 300.0, 1.0  # how long it is remembered of a topic that it exists, or does not
@@ -68,6 +76,12 @@ WHY = {
     INVALID_TOPIC: "brokers accept no topic of this name",
 }
 NOT_TAKEN = "the brokers do not take them"
+# With these it is of no use to try again: letters that wait would hold up all others.
+FOR_GOOD = {INVALID_TOPIC, 37, 40, 42, 44}  # INVALID_PARTITIONS, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION
+REFUSED_S = 30.0  # after which it is tried again to create a topic
+NOT_ALLOWED = "the brokers do not let the sidecar create it"
+NOT_ALLOWED_CODES = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+COMPACTED = "a letter is deleted once a later one has the same key, and one without a key is refused"
 MISSING = "it does not exist: create it, or set dead_letters.create"
 
 
@@ -87,6 +101,7 @@ class _Topic:
     is_compacted: bool
     until: float
     why: str = ""
+    ill: frozenset[int] = frozenset()  # partitions without a leader or some replica
 
 
 class _Sealed:
@@ -149,7 +164,8 @@ class LetterTopics:
             "retry_backoff_ms": RETRY_MS,
         }  # fmt: skip
         self._producer: Any = None
-        self._topics: dict[str, _Topic] = {}
+        self._topics = Bounded[str, _Topic](MAX_TOPICS)
+        self._warned = Bounded[str, None](MAX_TOPICS)  # of topics that are compacted
         self._lanes: list[Lane] = []
         self._connecting = asyncio.Lock()
 
@@ -232,7 +248,8 @@ class LetterTopics:
     def _drop_lost(self, found: Mapping[str, _Topic]) -> bool:
         """Drop what goes to topics that were deleted; whether there are any."""
         lost = {name: topic for name, topic in found.items() if not topic.partitions}
-        self._topics |= lost
+        for name, topic in lost.items():
+            self._topics[name] = topic
         for lane in self._lanes:
             if lane.topic in lost:
                 letters = sum(len(parcel.letters) for parcel in lane.parcels)
@@ -260,7 +277,7 @@ class LetterTopics:
 
     def _add_held(self, lane: Lane) -> None:
         self._lanes.remove(lane)
-        self._held.add(lane, self._topics[lane.topic].partitions)
+        self._held.add(lane)
         log.warning(
             "dead letters wait for a partition",
             extra={"dead_letter_topic": lane.topic, "partition": lane.partition, "detail": lane.trouble or NOT_TAKEN},
@@ -269,20 +286,25 @@ class LetterTopics:
             self._watching = spawn(self._watch(), "watch topics of dead letters that wait")
 
     async def _watch(self) -> None:
-        """Give lanes up whose topics are deleted: their letters are sent again, and then dropped."""
+        """Give lanes up whose topics are deleted: their letters are sent again, and then dropped. One that sends nothing
+        though its partition has all replicas again needs another producer."""
+        stuck: dict[Lane, int] = {}
         while self._held.count:
-            await asyncio.sleep(2)  # DBG
-            p = self._producer  # DBG
-            import sys  # DBG
-            print("DBG", p and (p._sender._in_flight, p._sender._muted_partitions, {k: [(b.retry_count, b.expired()) for b in v] for k, v in p._message_accumulator._batches.items()}, p._message_accumulator._pending_batches, p.client._md_update_fut, p._sender.sender_task, p._txn_manager._sequence_numbers), [(l.partition, l.topic, l.trouble, l.task.get_coro().cr_await, l.task.get_stack()) for l in self._held.lanes], file=sys.stderr)  # DBG
+            await asyncio.sleep(WATCH_S)
             for topic in {lane.topic for lane in self._held.lanes}:
                 with suppress(*self.failures, AttributeError):  # the producer may be closed
                     async with asyncio.timeout(ATTEMPT_S):
-                        if not (await self._look(topic)).partitions:
+                        found = await self._look(topic)
+                        lanes = [lane for lane in self._held.lanes if lane.topic == topic]
+                        if not found.partitions:
                             self._topics.pop(topic, None)
-                            for lane in self._held.lanes:
-                                if lane.topic == topic and lane.task is not None:
-                                    lane.task.cancel()
+                            await stop(*(lane.task for lane in lanes if lane.task is not None))
+                        for lane in lanes:
+                            is_stuck = lane.partition not in found.ill and not lane.removed
+                            stuck[lane] = stuck.get(lane, 0) + 1 if is_stuck else 0
+            stuck = {lane: looks for lane, looks in stuck.items() if lane in self._held.lanes}
+            if not self._lanes and any(looks >= STUCK_LOOKS for looks in stuck.values()):
+                await self._close()
 
     async def _close(self) -> None:
         """Let go of the producer, and of what it has not sent."""
@@ -307,8 +329,10 @@ class LetterTopics:
             if not topic.partitions:
                 self._drop(parcel.topic, "no_topic", len(parcel.letters), topic.why)
                 continue
-            partition = parcel.partition % (self._held.partitions_of(parcel.topic) or topic.partitions)
-            lane = lanes.setdefault((parcel.topic, partition), Lane(parcel.topic, partition))
+            partitions = self._held.partitions_of(parcel.topic) or topic.partitions
+            key = parcel.topic, parcel.partition % partitions
+            if (lane := lanes.get(key)) is None:
+                lane = lanes[key] = Lane(*key, partitions, topic.max_batch, topic.is_compacted)
             lane.parcels.append(parcel)
         return list(lanes.values())
 
@@ -334,7 +358,7 @@ class LetterTopics:
 
     async def _send_letters(self, lane: Lane, letters: list[Letter]) -> None:
         """Send letters in one batch, or in several that the topic allows; what it never takes is dropped."""
-        limit = self._topics[lane.topic].max_batch
+        limit = lane.max_batch
         batch = await _build(letters)
         why: KafkaError | None = None
         if len(batch) <= limit:
@@ -355,7 +379,7 @@ class LetterTopics:
             await self._send_letters(lane, letters[middle:])
             return
         if why is not None and not isinstance(why, TOO_LARGE):
-            reason, text = "refused", str(why) or repr(why)
+            reason, text = "refused", f"{why or repr(why)}{f' ({COMPACTED})' if lane.is_compacted else ''}"
         elif await self._send_large(lane, letters[0], limit):
             return
         else:
@@ -383,8 +407,7 @@ class LetterTopics:
         settings = self._large(lane.topic)
         if settings is None:
             return False
-        known = self._topics[lane.topic]
-        target = Target(lane.topic, bytes(16), lane.partition, limit, known.is_compacted, settings, os.urandom)
+        target = Target(lane.topic, bytes(16), lane.partition, limit, lane.is_compacted, settings, os.urandom)
         try:
             found = await asyncio.to_thread(_split, letter, target)
         except Exception as error:  # noqa: BLE001 - a serializer may be a plug-in
@@ -406,13 +429,15 @@ class LetterTopics:
             async with asyncio.timeout(START_S):
                 known = await self._look(name)
                 if not known.partitions and (creation := self._creation()) is not None and not known.why:
-                    await self._create(name, creation)
-                    known = await self._look(name)
+                    known = await self._created(name, creation)
                 if known.partitions:
                     await self._producer.client._wait_on_metadata(name)
             if not known.partitions and not known.why:
                 known = replace(known, why=MISSING)
             self._topics[name] = known
+            if known.is_compacted and name not in self._warned:
+                self._warned[name] = None
+                log.warning("dead letter topic is compacted", extra={"dead_letter_topic": name, "detail": COMPACTED})
         return known
 
     async def _look(self, name: str) -> _Topic:
@@ -430,6 +455,10 @@ class LetterTopics:
         return _Topic(
             len(topic["partitions"]), int(configs.get(MAX_BATCH, DEFAULT_MAX_BATCH)),
             "compact" in configs.get("cleanup.policy", ""), monotonic() + KNOWN_S,
+            ill=frozenset(
+                one["partition"] for one in topic["partitions"]
+                if one["leader"] < 0 or len(one["isr"]) < len(one["replicas"])
+            ),
         )  # fmt: skip
 
     async def _configs(self, name: str) -> dict[str, str]:
@@ -444,18 +473,28 @@ class LetterTopics:
         code, _, _, _, entries = response.resources[0][:5]
         return {} if code else {entry[0]: entry[1] or "" for entry in entries}
 
-    async def _create(self, name: str, creation: Creation) -> None:
+    async def _created(self, name: str, creation: Creation) -> _Topic:
+        """A topic that did not exist, as it is afterwards. Raises one of `failures`: it may be created later."""
         configs = {MAX_BATCH: str(ROOM_MAX_BATCH), **creation.configs}
         admin = create_client(AIOKafkaAdminClient, self._access, **self._common)
         try:
             await admin.start()
-            await create_topic(admin, name, creation.partitions, creation.replication_factor, configs, REQUEST_LIMIT_MS)
+            code = await create_topic(
+                admin, name, creation.partitions, creation.replication_factor, configs, REQUEST_LIMIT_MS
+            )
+        except NotCreatedError as error:
+            if error.code not in FOR_GOOD:
+                raise
+            return _Topic(0, 0, False, monotonic() + REFUSED_S, str(error))
         finally:
             await admin.close()
+        if code in NOT_ALLOWED_CODES:
+            return _Topic(0, 0, False, monotonic() + REFUSED_S, NOT_ALLOWED)
         for _ in range(int(ATTEMPT_S * 1000 / RETRY_MS)):  # brokers learn of it one after another
-            if (await self._look(name)).partitions:
-                return
+            if (found := await self._look(name)).partitions:
+                return found
             await asyncio.sleep(RETRY_MS / 1000)
+        return found
 
 
 async def _build(letters: list[Letter]) -> bytes:

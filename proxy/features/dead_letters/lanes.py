@@ -21,9 +21,15 @@ Key = tuple[str, int]  # dead letter topic, its partition
 class Lane:
     """What is sent to one partition."""
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(
+        self, topic: str, partition: int, partitions: int = 1, max_batch: int = 1 << 20, is_compacted: bool = False
+    ) -> None:
+        """The topic has so many partitions, takes batches of so many bytes, and may be compacted."""
         self.topic = topic
         self.partition = partition
+        self.partitions = partitions
+        self.max_batch = max_batch
+        self.is_compacted = is_compacted
         self.parcels: deque[Parcel] = deque()
         self.task: asyncio.Task[None] | None = None
         self.error: Exception | None = None  # that has ended it
@@ -72,10 +78,10 @@ class HeldLanes:
         self._partitions: dict[str, int] = {}  # of their topics: which lane a letter has must not change meanwhile
         self._sent: dict[Key, int] = {}  # letters that lanes which are over have sent themselves
 
-    def add(self, lane: Lane, partitions: int) -> None:
-        """Hold a lane, whose topic has so many partitions. All that it still has was copied."""
+    def add(self, lane: Lane) -> None:
+        """Hold a lane. All that it still has was copied."""
         lane.removed = 0
-        self._partitions.setdefault(lane.topic, partitions)
+        self._partitions.setdefault(lane.topic, lane.partitions)
         self._lanes[lane.topic, lane.partition] = lane
         if lane.task is not None:
             lane.task.add_done_callback(lambda _: self._wake())
