@@ -26,7 +26,9 @@ from kafka_sidecar.proxy.cli.dead_letters.options import time_text
 from kafka_sidecar.proxy.security.client_settings import REPLAY_CLIENT_ID
 
 TABLE = "dead_letters"
-COUNTS = ["sent", "stored", "rejected", "other", "dead_letters", "lost", "surplus", "doubled", "replayed", "lost_at_most"]
+COUNTS = [
+    "sent", "stored", "rejected", "other", "dead_letters", "lost", "surplus", "doubled", "replayed", "lost_at_most",
+]  # fmt: skip
 MAX_HOLES = 20  # that are printed
 WHY = {
     MISSING: "reports are missing",

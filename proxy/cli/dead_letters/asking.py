@@ -1,4 +1,4 @@
-"""Policies that are asked about letters and not sent them: those of a configuration file, as a sidecar would apply them.
+"""Asks the policies of a configuration file about letters, as a sidecar would apply them; nothing is sent.
 
 Records go in the batches of a replay, and what is left of a rejected batch is asked about again, as a replay sends it.
 """

@@ -149,9 +149,7 @@ class Producer:
     async def _produce(self, records: list[OutgoingRecord]) -> tuple[int, dict[int, str], str]:
         """Error code, messages by index, and message."""
         target = (records[0].topic, records[0].partition)
-        batch = batch_of(
-            records, self._codec, TRANSACTIONAL, self._producer_id, self._epoch, self._sequences[target]
-        )
+        batch = batch_of(records, self._codec, TRANSACTIONAL, self._producer_id, self._epoch, self._sequences[target])
         request = _Produce(self._id, *target, batch)
         response = await self._cluster.ask(
             self._cluster.leader(*target), request, lambda found: found.topics[0][1][0][1]

@@ -92,4 +92,3 @@ def partition_of(key: bytes, partitions: Sequence[int], available: Sequence[int]
     so one partition without a leader holds up none."""
     found: int = HASHED(key, partitions, partitions)
     return found if found in available or not available else HASHED(key, sorted(available), available)
-

@@ -141,6 +141,11 @@ class Held:
         """Whether some that wait have to be looked at before anything else is sent."""
         return self._until is not None or self._is_found or bool(self._again) or self.lanes.have_ended
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing was taken because the disk fails."""
+        return self._until is not None or bool(self._again)
+
     async def put(self, parcels: Sequence[Parcel]) -> bool:
         """Let them wait. False: the disk fails."""
         written = merge(parcels, FRAME_BYTES)

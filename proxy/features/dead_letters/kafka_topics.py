@@ -218,15 +218,8 @@ class LetterTopics:
             troubles = [lane.trouble for lane in self._lanes if not lane.is_over]
             if troubles:
                 failure = next((trouble for trouble in troubles if trouble), NOT_TAKEN)
-        for lane in self._lanes:
-            if lane.task is None or not lane.task.done():
-                continue
-            lane.task, error, lane.error = None, lane.error, None
-            if error is not None:
-                failure = str(error) or repr(error)
-                breaks = True
-                if not isinstance(error, self.failures):
-                    log.error("dead letter sender crashed: this is a bug", exc_info=error)
+        for error in self._errors():
+            failure, breaks = str(error) or repr(error), True
         self._lanes = [lane for lane in self._lanes if lane.parcels]
         if breaks:
             await stop(*(lane.task for lane in self._lanes if lane.task is not None))
@@ -235,6 +228,19 @@ class LetterTopics:
             self._lanes = []
             await self._close()
         return left, failure
+
+    def _errors(self) -> list[Exception]:
+        """Those that have ended lanes."""
+        found: list[Exception] = []
+        for lane in self._lanes:
+            if lane.task is None or not lane.task.done():
+                continue
+            lane.task, error, lane.error = None, lane.error, None
+            if error is not None:
+                found.append(error)
+                if not isinstance(error, self.failures):
+                    log.error("dead letter sender crashed: this is a bug", exc_info=error)
+        return found
 
     async def _look_again(self) -> dict[str, _Topic]:
         """The topics whose lanes have not ended, as far as brokers answer."""
@@ -286,8 +292,10 @@ class LetterTopics:
             self._watching = spawn(self._watch(), "watch topics of dead letters that wait")
 
     async def _watch(self) -> None:
-        """Give lanes up whose topics are deleted: their letters are sent again, and then dropped. One that sends nothing
-        though its partition has all replicas again needs another producer."""
+        """Give lanes up whose topics are deleted: their letters are sent again, and then dropped.
+
+        One that sends nothing though its partition has all replicas again needs another producer.
+        """
         stuck: dict[Lane, int] = {}
         while self._held.count:
             await asyncio.sleep(WATCH_S)

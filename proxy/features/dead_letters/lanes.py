@@ -1,4 +1,4 @@
-"""Lanes: what is sent to one partition of a dead letter topic; and those that are held, as their partition takes nothing.
+"""Lanes: what is sent to one partition of a dead letter topic. A lane whose partition takes nothing is held.
 
 Letters of a held lane wait in their order until what it has begun to send is written: by the same producer, with the
 same sequence numbers, so that none is there twice. Letters of all other lanes are sent meanwhile.

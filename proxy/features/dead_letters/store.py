@@ -160,12 +160,12 @@ class Store:
 
     async def _take(self) -> list[Parcel]:
         async with self._turn:
-            if self.held.is_due:
+            while self.held.is_due:  # also if another lane is over meanwhile
                 parcels = await self.held.take()
                 self._share_room()
                 if parcels:
                     self._from = _From.HELD
-                if parcels or self.held.is_due:
+                if parcels or self.held.is_stuck:
                     return parcels
             while parcels := await self._next():
                 if (found := await self._without_held(parcels)) is None:

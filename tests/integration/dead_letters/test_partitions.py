@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
@@ -49,18 +49,17 @@ class Site:
         for _ in range(records):
             number, self.number = self.number, self.number + 1
             for topic in ("orders", "returns"):
-                self.shop.produce(
-                    topic, b"%d no JSON" % number, partition=number % PARTITIONS, on_delivery=self._told(topic, number)
-                )
+                value, noting = b"%d no JSON" % number, self._noting(topic, number)
+                self.shop.produce(topic, value, partition=number % PARTITIONS, on_delivery=noting)
         self.shop.flush(30)
 
-    def _told(self, topic: str, number: int) -> object:
-        def told(error: object, _: Message) -> None:
+    def _noting(self, topic: str, number: int) -> Callable[[KafkaError | None, Message], None]:
+        def delivered(error: KafkaError | None, _: Message) -> None:
             assert error is not None
             assert "INVALID_RECORD" in str(error)
             self.rejected.append((topic, number % PARTITIONS, number))
 
-        return told
+        return delivered
 
     def letters(self, topic: str, partition: int) -> list[int]:
         """The numbers of the letters of a partition, as they follow each other."""
@@ -77,9 +76,7 @@ class Site:
     def arrive(self, topic: str, partition: int) -> None:
         """All letters of a partition arrive, each once and in order."""
         expected = self.expected(topic, partition)
-        eventually(
-            lambda: len(self.letters(topic, partition)), lambda now: now >= len(expected), "all arrive", LIMIT_S
-        )
+        eventually(lambda: len(self.letters(topic, partition)), lambda now: now >= len(expected), "all arrive", LIMIT_S)
         assert self.letters(topic, partition) == expected
 
     def all_arrive(self) -> None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
@@ -52,6 +51,7 @@ class Shop:
     rejected: set[int]  # that the answer says are
     unknown: set[int]  # without an answer
     number: int = 0
+    last: Producer | None = None
 
     def sell(self, seconds: float) -> None:
         producer = Producer({
@@ -79,11 +79,12 @@ class Shop:
             producer.produce("orders", value, partition=int(is_bad), on_delivery=delivered)
 
     def close(self) -> None:
+        assert self.last is not None
         assert self.last.flush(LIMIT_S) == 0
 
 
 @dataclass(frozen=True)
-class Told:
+class Seen:
     """What was seen from outside, and what the job says."""
 
     shop: Shop
@@ -91,11 +92,11 @@ class Told:
     stored: set[int]
     counted: int  # letters that the sidecar says were lost by kills
     killed_at: list[float]  # seconds since 1970
-    says: list[str]
+    lines: list[str]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     folder = tmp_path_factory.mktemp("killed")
     file = folder / "sidecar.yaml"
     file.write_text(CONFIG.format(folder=folder, spark=json.dumps(SMALL)))
@@ -119,7 +120,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         lost = [one["letters"] for one in lines if one["message"] == "dead letters lost"]
         letters = Counter(number_of(read_letter(one).value) for one in logged(cluster.direct, "orders.dlq"))
         stored = {number_of(one.value()) for at in (0, 1) for one in logged(cluster.direct, "orders", at)}
-        yield Told(shop, letters, stored, sum(lost), killed_at, reconcile(file, cluster.direct))
+        yield Seen(shop, letters, stored, sum(lost), killed_at, reconcile(file, cluster.direct))
 
 
 def waiting(sidecar: Sidecar) -> float:
@@ -131,32 +132,32 @@ def number_of(value: bytes | None) -> int:
     return int((value or b"").split()[0])
 
 
-def test_each_rejected_record_is_a_letter_once_or_counted_as_lost(told: Told) -> None:
-    shop = told.shop
+def test_each_rejected_record_is_a_letter_once_or_counted_as_lost(seen: Seen) -> None:
+    shop = seen.shop
     assert len(shop.rejected) > 200
     assert len(shop.unknown) > 0  # it was killed with requests under way
-    missing = shop.rejected - set(told.letters)
-    assert len(missing) <= told.counted
-    assert [number for number, times in told.letters.items() if times > 1] == []
-    assert set(told.letters) <= shop.rejected | shop.unknown
-    assert shop.stored <= told.stored
-    assert not told.stored & set(told.letters)
+    missing = shop.rejected - set(seen.letters)
+    assert len(missing) <= seen.counted
+    assert [number for number, times in seen.letters.items() if times > 1] == []
+    assert set(seen.letters) <= shop.rejected | shop.unknown
+    assert shop.stored <= seen.stored
+    assert not seen.stored & set(seen.letters)
 
 
-def test_the_job_names_when_killed_sidecars_have_not_reported_and_raises_no_false_alarm(told: Told) -> None:
-    (line,) = [line for line in told.says if re.match(r"orders: \d+ sent = ", line)]
+def test_the_job_names_when_killed_sidecars_have_not_reported_and_raises_no_false_alarm(seen: Seen) -> None:
+    (line,) = [line for line in seen.lines if re.match(r"orders: \d+ sent = ", line)]
     found = re.search(r"(\d+) rejected.*; (\d+) dead letters, (\d+)(?: to (\d+))? lost", line)
     assert found is not None
     rejected, letters, least, most = (int(number or 0) for number in found.groups())
-    assert letters == len(told.letters)
-    assert least <= len(told.shop.rejected - set(told.letters))
-    assert rejected <= len(told.shop.rejected | set(told.letters))
+    assert letters == len(seen.letters)
+    assert least <= len(seen.shop.rejected - set(seen.letters))
+    assert rejected <= len(seen.shop.rejected | set(seen.letters))
     assert least <= (most or least)
     assert "twice" not in line
-    holes = [re.match(r"  (\S+) to (\S+), \S+: it ended without its last report", one) for one in told.says]
+    holes = [re.match(r"  (\S+) to (\S+), \S+: it ended without its last report", one) for one in seen.lines]
     spans = [(seconds(one[1]), seconds(one[2])) for one in holes if one is not None]
-    for at in told.killed_at[1:]:  # the first process may have reported nothing at all
-        assert any(begin <= at <= end for begin, end in spans), (at, spans, told.says)
+    for at in seen.killed_at[1:]:  # the first process may have reported nothing at all
+        assert any(begin <= at <= end for begin, end in spans), (at, spans, seen.lines)
 
 
 def seconds(text: str) -> float:

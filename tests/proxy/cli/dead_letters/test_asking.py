@@ -72,7 +72,7 @@ async def test_a_string_that_no_policy_understands_rejects_all(tmp_path: Path, c
     assert all((one or "").startswith("UNKNOWN_SERVER_ERROR record.validation.policy of orders: ") for one in found)
 
 
-PLUGIN = '''
+PLUGIN = """
 from kafka_sidecar.policies.contract import InvalidRecordError, RecordValidationPolicy, UnavailableError, Unresolved
 
 class Slow(RecordValidationPolicy):
@@ -92,7 +92,7 @@ class Slow(RecordValidationPolicy):
 
     async def resolve(self, key):
         self.known[key] = None if key == b"good" else "it is bad"
-'''
+"""
 
 
 async def test_a_policy_of_ones_own_fetches_what_it_needs_and_one_that_fails_rejects_only_its_records(

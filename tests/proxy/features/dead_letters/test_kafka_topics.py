@@ -20,6 +20,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from support.in_process import until
+from support.letters import parcel
 
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.dead_letters.parcels import Parcel
@@ -27,7 +28,6 @@ from kafka_sidecar.proxy.features.dead_letters import kafka_topics as module
 from kafka_sidecar.proxy.features.dead_letters.kafka_topics import Creation, LetterTopics
 from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
-from proxy.features.dead_letters.test_store import parcel
 
 UNKNOWN_TOPIC, AUTHORIZATION, POLICY, REPLICATION, CONFIG, EXISTS = 3, 29, 44, 38, 40, 36
 
@@ -104,8 +104,7 @@ class Producer:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         async def answer() -> None:
-            while (topic, partition) in self._brokers.silent:
-                await asyncio.sleep(0.01)
+            await until(lambda: (topic, partition) not in self._brokers.silent)
             error = self._brokers.answer(topic, partition)
             if error is not None:
                 future.set_exception(error)
@@ -139,7 +138,9 @@ def creation() -> Creation | None:
 
 @pytest.fixture
 async def site(monkeypatch: pytest.MonkeyPatch, creation: Creation | None) -> Site:
-    brokers, lanes, dropped, held = Brokers(), HeldLanes(), [], []
+    brokers, lanes = Brokers(), HeldLanes()
+    dropped: list[tuple[str, str, int, str]] = []
+    held: list[Parcel] = []
 
     async def start_producer(access: object, **settings: object) -> Producer:
         if brokers.down:

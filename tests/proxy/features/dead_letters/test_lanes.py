@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.in_process import until
+from support.letters import names_of, parcel
 
 from kafka_sidecar.dead_letters.buffer import Buffer
 from kafka_sidecar.dead_letters.parcels import Parcel
@@ -16,7 +17,6 @@ from kafka_sidecar.proxy.features.dead_letters import store as module
 from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.store import Store
-from proxy.features.dead_letters.test_store import names_of, parcel
 
 
 def to(partition: int, *names: str) -> list[Parcel]:
@@ -86,8 +86,8 @@ async def test_the_letters_of_a_lane_that_is_still_held_stay_in_order_when_anoth
     for one in (first, second):
         assert await store.hold(list(one.parcels))
         store.held.lanes.add(one)
-    for one in [*to(1, "a2"), *to(2, "b2"), *to(1, "a3"), *to(2, "b3")]:
-        store.add(one)
+    for later in [*to(1, "a2"), *to(2, "b2"), *to(1, "a3"), *to(2, "b3")]:
+        store.add(later)
     assert await drain(store) == []
     await end(first, 1)
     assert await drain(store) == ["a2", "a3"]
@@ -95,6 +95,20 @@ async def test_the_letters_of_a_lane_that_is_still_held_stay_in_order_when_anoth
     assert await drain(store) == []
     await end(second, 0)
     assert await drain(store) == ["b1", "b2", "b3", "b4"]
+
+
+async def test_a_lane_that_is_over_while_letters_of_another_are_sent_is_not_forgotten(store: Store) -> None:
+    first, second = lane(1, to(1, "a")), lane(2, to(2, "b"))
+    for one in (first, second):
+        assert await store.hold(list(one.parcels))
+        store.held.lanes.add(one)
+    await end(first, 0)
+    assert names_of(await store.take()) == ["a"]
+    await end(second, 0)
+    await store.written()
+    assert names_of(await store.take()) == ["b"]
+    await store.written()
+    assert (await store.take(), store.letters) == ([], 0)
 
 
 async def test_a_lane_that_is_held_again_in_the_middle_keeps_its_order(

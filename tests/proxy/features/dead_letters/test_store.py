@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from support.in_process import until
+from support.letters import names_of, parcel
 
-from kafka_sidecar.codec.records import encode_varint
 from kafka_sidecar.dead_letters.buffer import Buffer
-from kafka_sidecar.dead_letters.parcels import Letter, Parcel
+from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.proxy.features.dead_letters import store as module
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.store import Store
@@ -29,15 +28,6 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_S", 0.01)
     monkeypatch.setattr(module, "SLOW_S", 0.05)
     monkeypatch.setattr(module, "RETRY_S", 0.01)
-
-
-def parcel(name: str, size: int = 100) -> Parcel:
-    value = encode_varint(len(name)) + name.encode()
-    return Parcel("dlq", 3, (Letter(0, (b"\1", value, b"\0")),), 7.5, size)
-
-
-def names_of(parcels: Iterable[Parcel]) -> list[str]:
-    return [b"".join(letter.parts)[2:-1].decode() for one in parcels for letter in one.letters]
 
 
 class Topic:
