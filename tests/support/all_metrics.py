@@ -143,10 +143,13 @@ def _dead_letters(number: count[int]) -> Any:
     stats.dropped["rate"], stats.repeated = next(number), next(number)
     store = SimpleNamespace(
         dropped=Counter({"killed": next(number)}), letters=next(number), buffer=SimpleNamespace(bytes=next(number)),
-        spool=SimpleNamespace(bytes=next(number), damaged=next(number)),
+        spool=SimpleNamespace(damaged=next(number)), bytes_on_disk=next(number),
+        held=SimpleNamespace(letters=next(number)),
     )  # fmt: skip
-    sender = SimpleNamespace(failures=next(number))
-    return SimpleNamespace(stats=stats, store=store, sender=sender, oldest_s=next(number), missing={"a": "", "b": ""})
+    sender, lanes = SimpleNamespace(failures=next(number)), SimpleNamespace(count=next(number))
+    return SimpleNamespace(
+        stats=stats, store=store, sender=sender, lanes=lanes, oldest_s=next(number), missing={"a": "", "b": ""}
+    )
 
 
 def _producer_habits(number: count[int]) -> HabitStats:
