@@ -39,7 +39,7 @@ from kafka_sidecar.proxy.relay.responses import (
     mismatch,
     take_answers,
 )
-from kafka_sidecar.proxy.relay.routes import ANY, Rewrite, Route, Routes, known_of
+from kafka_sidecar.proxy.relay.routes import ANY, WATCHED, Rewrite, Route, Routes, known_of
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedResponse
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
@@ -358,7 +358,7 @@ class Session(Identity):
             if route.is_produce:
                 known.acks = self._acks_within(route, data, at, size, known.end)
             self.memo.note(key_version, known)
-        elif exchange is not None or seen.is_watched:
+        elif exchange is not None or (seen.is_watched and seen is not WATCHED):
             self.memo.forget(key_version)  # what is known may be of another fetch session than the one that begins
         return exchange, seen.is_watched
 
