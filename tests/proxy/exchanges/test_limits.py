@@ -118,6 +118,7 @@ def test_a_fetch_of_too_many_partitions_or_a_response_of_them_is_not_looked_into
         Driven(begun).request(frame)
     few = fetch_request(12, {"orders": dict.fromkeys(range(3), 0)})
     begun = exchanges.begin(12, few, 0, len(few), FAKE_CLIENT)
+    begun = exchange_of(begun)
     assert isinstance(begun, FetchExchange)
     exchange = Driven(begun)
     assert exchange.request(few) is few
