@@ -268,9 +268,7 @@ def known_of(route: Route, found: Look | Pass, seen: Seen) -> Known | None:
         return None
     mine = Pass(found.head) if isinstance(found, Look) else found
     # Both hold for the request, so that the longer beginning has the other one in it.
-    both = Pass(
-        max(mine.head, alike.head, key=len), mine.epoch or alike.epoch, max(mine.tail, alike.tail, key=len)
-    )
+    both = Pass(max(mine.head, alike.head, key=len), mine.epoch or alike.epoch, max(mine.tail, alike.tail, key=len))
     known = Known(route, both, found.start if isinstance(found, Look) else None)
     known.is_watched = seen.is_watched
     return known

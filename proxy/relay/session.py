@@ -295,7 +295,7 @@ class Session(Identity):
         if self.closing is None:
             self.closing = Closing(error.cause if isinstance(error, RouteError) else cause, str(error))
 
-    def _begin_request(self, data: bytes, at: int) -> int:
+    def _begin_request(self, data: bytes, at: int) -> int:  # noqa: C901 - each request pays for a call
         length, key_version, correlation_id = REQUEST.unpack_from(data, at)
         route = self.routes.get(key_version)
         if route is None or not MIN_REQUEST_BYTES <= length <= self._max_frame or length > route.max_bytes:

@@ -16,10 +16,12 @@ from support.produce_requests import produce_request, topic_id
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.produce_counts import ProduceWalk
 from kafka_sidecar.codec.record_sizes import RecordSizes, Size
-from kafka_sidecar.codec.records import NewRecord, build_batch, build_commit_marker, batches
+from kafka_sidecar.codec.records import NewRecord, batches, build_batch, build_commit_marker
 
 FIRST_WITH_IDS, FIRST_WITH_BATCHES = 13, 3
-each_version = pytest.mark.parametrize("version", [one for one in versions(ProduceRequest) if one >= FIRST_WITH_BATCHES])
+each_version = pytest.mark.parametrize(
+    "version", [one for one in versions(ProduceRequest) if one >= FIRST_WITH_BATCHES]
+)
 ONE, TWO = build_batch([NewRecord(b"x" * 50)]), build_batch([NewRecord(b"y"), NewRecord(b"z" * 9)])
 TOPICS = {"orders": {0: ONE, 3: TWO}, "free": {}, "payments": {1: TWO}}
 
