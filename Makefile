@@ -127,7 +127,7 @@ unit-1 unit-2:
 	$(BIN)/pytest --quiet -m $(UNIT) $($(subst unit-,UNIT_,$@))
 
 # What compiled modules are in, or under: tested once more as Python sources.
-ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_crc_parts.py tests/codec/test_envelope.py tests/codec/test_fetch_counts.py tests/codec/test_fetch_positions.py tests/codec/test_share_fetch_counts.py tests/codec/test_glance.py tests/codec/test_group_requests.py tests/codec/test_large_bytes.py tests/codec/test_longs.py tests/codec/test_produce_counts.py tests/codec/test_produce_notes.py tests/codec/test_response_tags.py tests/codec/test_scan.py tests/schemas tests/codec/json tests/codec/records tests/policies tests/audit tests/proxy/features/auditing tests/proxy/nodes/test_endpoints.py)
+ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_crc_parts.py tests/codec/test_envelope.py tests/codec/test_fetch_counts.py tests/codec/test_fetch_positions.py tests/codec/test_share_fetch_counts.py tests/codec/test_glance.py tests/codec/test_group_requests.py tests/codec/test_large_bytes.py tests/codec/test_longs.py tests/codec/test_produce_counts.py tests/codec/test_produce_notes.py tests/codec/test_record_sizes.py tests/codec/test_response_tags.py tests/codec/test_scan.py tests/schemas tests/codec/json tests/codec/records tests/policies tests/audit tests/proxy/features/auditing tests/proxy/features/rate_limits tests/proxy/nodes/test_endpoints.py)
 .PHONY: unit-pure
 unit-pure: install ## tests of compiled modules again, on their Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)

@@ -49,6 +49,7 @@ class Limited(Dialogue):
     def load(self, *given: dict[str, Any]) -> None:
         """Apply a configuration."""
         self.meter.rules = self.meter.load(entries(*given))
+        self.routes.forget()
 
     def _tap(self, key: int, version: int) -> Tap | None:
         return tap(self.meter, key, version)

@@ -111,7 +111,7 @@ class ClientLimits:
 
     __slots__ = (
         "_buckets", "_client_id", "_consume", "_consumed", "_principal", "_produce", "_produced", "_rejected",
-        "_rejecting", "_topic_of", "consumes", "heads", "last", "names_consumed_topics",
+        "_rejecting", "_topic_of", "consumes", "last", "names_consumed_topics",
         "names_produced_topics", "produces", "requests",
         "rules", "session_is_counted", "watches",
     )  # fmt: skip
@@ -137,8 +137,6 @@ class ClientLimits:
         self._produced = Bounded[str | bytes, Taken](MAX_TOPICS)
         self._consumed = Bounded[str | bytes, Taken](MAX_TOPICS)
         self._rejected = Bounded[str | bytes, Taken](MAX_TOPICS)
-        # By API and version: how the last request began, and whether it was only of topics that no limit counts.
-        self.heads: dict[int, tuple[bytes, bool]] = {}
         self.watches: dict[int, Any] = {}  # what watches its requests, by API and version
         self.session_is_counted = True  # the fetch session, as far as it is not known
         self.last: tuple[int, Taken] = (0, Taken())  # the last response with records: their bytes, and a topic's

@@ -21,6 +21,8 @@ MAX_MUTE_S = 10.0
 LOG_EVERY_S = 10.0  # a line for each limit and client
 MAX_MUTED = 10_000  # connections that are remembered before those that are read again are forgotten
 
+NOTHING = Taken()
+
 # A topic as a frame has it, bytes and records of one or more batches.
 Row = tuple[str | bytes, int, int]
 
@@ -79,36 +81,31 @@ class Meter:
 
     def produced(self, client: Client, limits: ClientLimits, rows: Sequence[Row], now: float) -> None:
         """The client has sent these records."""
-        asked: set[int] = set()
+        asked: set[int] | None = None
         for key, size, records in rows:
-            taken = limits.produced(key)
-            for tank in taken.bytes:
+            of_bytes, of_records, of_requests = limits.produced(key)
+            for tank in of_bytes:
                 tank.limit.counts.produce_bytes += size
-            self._take(client, taken, size, records, now, asked)
-
-    def produced_one(
-        self, client: Client, limits: ClientLimits, key: str | bytes, size: int, records: int, now: float
-    ) -> None:
-        """The same of one batch."""
-        taken = limits.produced(key)
-        for tank in taken.bytes:
-            tank.limit.counts.produce_bytes += size
-            if (owed := tank.bucket.take(size, now)) > 0:
-                self._mute(client, tank, owed, now)
-        if taken.records or taken.requests:
-            self._take(client, taken._replace(bytes=()), size, records, now, None)
+                if (owed := tank.bucket.take(size, now)) > 0:
+                    self._mute(client, tank, owed, now)
+            if of_records or of_requests:
+                asked = self._take(client, of_records, of_requests, records, now, asked)
 
     def consumed(self, client: Client, rows: Sequence[Row], now: float) -> None:
         """The client gets these records."""
         limits = self.limits_of(client)
-        asked: set[int] = set()
-        total, largest, last = 0, 0, Taken()
+        asked: set[int] | None = None
+        total, largest, last = 0, 0, NOTHING
         for key, size, records in rows:
             taken = limits.consumed(key)
-            for tank in taken.bytes:
+            of_bytes, of_records, of_requests = taken
+            for tank in of_bytes:
                 tank.limit.counts.consume_bytes += size
-            self._take(client, taken, size, records, now, asked)
-            if taken.bytes:
+                if (owed := tank.bucket.take(size, now)) > 0:
+                    self._mute(client, tank, owed, now)
+            if of_records or of_requests:
+                asked = self._take(client, of_records, of_requests, records, now, asked)
+            if of_bytes:
                 total += size
                 if size > largest:
                     largest, last = size, taken
@@ -143,23 +140,20 @@ class Meter:
             tank.bucket.take(records, now)
         return None
 
-    def _take(self, client: Client, taken: Taken, size: int, records: int, now: float, asked: set[int] | None) -> None:
-        """``asked``: limits that have counted the request already, for another of its topics."""
-        for tank in taken.bytes:
-            if (owed := tank.bucket.take(size, now)) > 0:
-                self._mute(client, tank, owed, now)
-        for tank in taken.records:
+    def _take(
+        self, client: Client, of_records: Tanks, of_requests: Tanks, records: int, now: float, asked: set[int] | None
+    ) -> set[int]:
+        """``asked``: limits that have counted the request already, for another of its topics; so do those returned."""
+        asked = set() if asked is None else asked
+        for tank in of_records:
             if (owed := tank.bucket.take(records, now)) > 0:
                 self._mute(client, tank, owed, now)
-        if taken.requests:
-            self._count_request(client, taken.requests, now, set() if asked is None else asked)
-
-    def _count_request(self, client: Client, tanks: Tanks, now: float, asked: set[int]) -> None:
-        for tank in tanks:
+        for tank in of_requests:
             if tank.limit.per_topic or id(tank.limit) not in asked:
                 asked.add(id(tank.limit))
                 if (owed := tank.bucket.take(1, now)) > 0:
                     self._mute(client, tank, owed, now)
+        return asked
 
     def _mute(self, client: Client, tank: Tank, owed_s: float, now: float) -> None:
         """Mute the client until nothing is owed, but not for ever: the rest is owed when it sends the next request."""
