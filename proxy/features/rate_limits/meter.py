@@ -14,9 +14,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
 log = logging.getLogger(__name__)
 
-# A client is muted for no longer at a time: Kafka's window of byte quotas (11 samples of a second, one of which has not
-# ended), and what a request that is not read meanwhile waits has to be below the clients' request timeouts.
-MAX_MUTE_S = 10.0
+SOON_S = 0.001  # less is not worth a wait
 LOG_EVERY_S = 10.0  # a line for each limit and client
 MAX_MUTED = 10_000  # connections that are remembered before those that are read again are forgotten
 
@@ -34,6 +32,7 @@ class Meter:
         name_of: Callable[[bytes], str | None],
         request_name: Callable[[bytes], None] = lambda topic_id: None,
         shows_buckets: bool = True,
+        come_early: Callable[[Client, float], None] = lambda client, seconds: None,
     ) -> None:
         """
         Args:
@@ -41,6 +40,7 @@ class Meter:
             name_of: of a topic, by its id.
             request_name: asks for one that is not known, for later requests.
             shows_buckets: whether this process says how many there are; all workers have the same.
+            come_early: is called with a client whose request came while others owed something, and for how long.
         """
         self.rules: Sequence[Limit] = ()
         self.clock = clock
@@ -48,6 +48,7 @@ class Meter:
         self._name_of = name_of
         self._request_name = request_name
         self._shows_buckets = shows_buckets
+        self.come_early = come_early
         self._lines = LogLimiter(LOG_EVERY_S, clock)
         self._muted: dict[int, float] = {}  # until when, by the connection's number
         self._counts: dict[str, Counts] = {}  # by the limit's name, of all since the start
@@ -74,7 +75,7 @@ class Meter:
         """The client has sent a request, whatever it is."""
         for tank in limits.requests:
             if (owed := tank.bucket.take(1, now)) > 0:
-                self._mute(client, tank, owed, now)
+                self._mute(client, tank, owed, now, 1)
 
     def produced(self, client: Client, limits: ClientLimits, rows: Sequence[Row], now: float) -> None:
         """The client has sent these records."""
@@ -93,7 +94,7 @@ class Meter:
         for tank in taken.bytes:
             tank.limit.counts.produce_bytes += size
             if (owed := tank.bucket.take(size, now)) > 0:
-                self._mute(client, tank, owed, now)
+                self._mute(client, tank, owed, now, size)
         if taken.records or taken.requests:
             self._take(client, taken._replace(bytes=()), size, records, now, None)
 
@@ -123,7 +124,7 @@ class Meter:
             now = self.clock()
             for tank in taken.bytes:
                 if (owed := tank.bucket.owed(now, size)) > 0:
-                    self._mute(client, tank, owed, now)
+                    self._mute(client, tank, owed, now, size)
 
     def admit(self, client: Client, topic: str, size: int, records: int) -> str | None:
         """Take what a batch needs; the name of the limit that rejects it, of which nothing is taken then.
@@ -146,10 +147,10 @@ class Meter:
         """``asked``: limits that have counted the request already, for another of its topics."""
         for tank in taken.bytes:
             if (owed := tank.bucket.take(size, now)) > 0:
-                self._mute(client, tank, owed, now)
+                self._mute(client, tank, owed, now, size)
         for tank in taken.records:
             if (owed := tank.bucket.take(records, now)) > 0:
-                self._mute(client, tank, owed, now)
+                self._mute(client, tank, owed, now, records)
         if taken.requests:
             self._count_request(client, taken.requests, now, set() if asked is None else asked)
 
@@ -158,11 +159,19 @@ class Meter:
             if tank.limit.per_topic or id(tank.limit) not in asked:
                 asked.add(id(tank.limit))
                 if (owed := tank.bucket.take(1, now)) > 0:
-                    self._mute(client, tank, owed, now)
+                    self._mute(client, tank, owed, now, 1)
 
-    def _mute(self, client: Client, tank: Tank, owed_s: float, now: float) -> None:
-        """Mute the client until nothing is owed, but not for ever: the rest is owed when it sends the next request."""
-        limit, until, before = tank.limit, now + min(owed_s, MAX_MUTE_S), self._muted.get(client.number, 0.0)
+    def _mute(self, client: Client, tank: Tank, owed_s: float, now: float, amount: float) -> None:
+        """Mute the client until nothing is owed, but not for ever: the rest is owed when it sends the next request.
+
+        Args:
+            amount: its own part of it.
+        """
+        limit, before = tank.limit, self._muted.get(client.number, 0.0)
+        until = now + min(owed_s, limit.max_wait_s)
+        others_s = owed_s - tank.bucket.seconds_of(amount)
+        if others_s > SOON_S and before < now + others_s - SOON_S:  # it has not been muted for that
+            self.come_early(client, min(others_s, limit.max_wait_s))
         if until > before:
             limit.counts.throttled += 1
             limit.counts.throttled_s += until - max(before, now)
