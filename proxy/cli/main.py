@@ -15,6 +15,7 @@ import typer
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.proxy.cli.admin_client import change_log_level, explain, show_topics
+from kafka_sidecar.proxy.cli.check import check_app
 from kafka_sidecar.proxy.cli.clean_objects import clean_objects
 from kafka_sidecar.proxy.cli.dead_letters.app import dead_letters_app
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
@@ -30,6 +31,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_mar
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
 app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")
+app.add_typer(check_app, name="check")
 app.add_typer(interceptor_app, name="interceptor")
 app.add_typer(dead_letters_app, name="dead-letters")
 app.command()(run)

@@ -33,16 +33,21 @@ class Delay(Need):
 class WaitingLine:
     """The `Gate` of one connection."""
 
-    __slots__ = ("_client", "_meter")
+    __slots__ = ("_client", "_is_known", "_meter")
 
     def __init__(self, meter: Meter, client: Client) -> None:
         self._meter = meter
         self._client = client
+        self._is_known = False  # its first request, which has its client id, has come
 
     def holds(self, key: int, is_local: bool) -> bool:
         """As `Gate`: requests that a limit counts."""
         if is_local or key in NOT_COUNTED:
             return False
+        is_first, self._is_known = not self._is_known, True
+        return is_first or self._counts(key)
+
+    def _counts(self, key: int) -> bool:
         limits = self._meter.limits_of(self._client)
         return bool(
             limits.requests or (limits.produces and key == ApiKey.PRODUCE) or (limits.consumes and key in FETCHES)
@@ -51,9 +56,12 @@ class WaitingLine:
     def enter(self, frame: bytes) -> Steps[None]:
         """As `Gate`. The request has been counted."""
         meter, client = self._meter, self._client
+        key = int.from_bytes(frame[4:6], "big")
+        if not self._counts(key):
+            return
         limits = meter.limits_of(client)
         wait_s, limits.owed_before_s = limits.owed_before_s, 0.0
-        if limits.consumes and int.from_bytes(frame[4:6], "big") in FETCHES:
+        if limits.consumes and key in FETCHES:
             wait_s = max(wait_s, self._owed_for_records(limits, frame))
         if wait_s > SOON_S:
             memory = client.account.budget

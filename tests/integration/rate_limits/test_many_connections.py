@@ -20,7 +20,7 @@ from integration.raw import Raw
 from integration.scenarios.target import SILENT, create_topic
 
 from kafka_sidecar.codec.envelope import encode_request
-from kafka_sidecar.codec.messages.list_groups import ListGroupsRequest
+from kafka_sidecar.codec.messages.heartbeat import HeartbeatRequest
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # the way in which it reads its schemas
@@ -49,7 +49,7 @@ def limited(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) ->
 def test_what_200_connections_ask_has_the_rate(limited: Sidecar) -> None:
     """Each asks again as soon as it has its response; and each comes as a new one, too, which owes nothing itself."""
     answered, ends = Counter[int](), time.monotonic() + SECONDS
-    frame = encode_request(ListGroupsRequest(), 0, 1, "raw")
+    frame = encode_request(HeartbeatRequest(group_id="none", generation_id=1, member_id="none"), 0, 1, "raw")
 
     def ask(number: int) -> None:
         while time.monotonic() < ends:

@@ -141,6 +141,14 @@ def test_where_memory_for_frames_is_scarce_nothing_waits_in_it() -> None:
     assert talks[2].to_broker == asked(1)
 
 
+def test_a_connection_whose_first_request_says_who_it_is_waits_with_it() -> None:
+    buckets, limit = Buckets(), {"requests": 1, "client_ids": ["app"]}
+    talks = [Limited(limit, buckets=buckets).begin() for _ in range(4)]
+    for talk in talks:
+        talk.client(asked(1))
+    assert [waits(talk) for talk in talks] == [[], [], [1.0], [2.0]]
+
+
 def test_logins_and_what_the_sidecar_answers_do_not_wait() -> None:
     (talk,) = connections(1, {"requests": 1})
     (gate,) = talk.session.gates
@@ -148,8 +156,14 @@ def test_logins_and_what_the_sidecar_answers_do_not_wait() -> None:
     assert not gate.holds(ApiKey.API_VERSIONS, is_local=False)
     assert not gate.holds(ApiKey.METADATA, is_local=True)
     assert gate.holds(ApiKey.METADATA, is_local=False)
+
+
+def test_requests_that_no_limit_counts_do_not_wait() -> None:
     (talk,) = connections(1, {"produce_bytes": 1})
     (gate,) = talk.session.gates
+    talk.client(asked(1))
+    assert talk.to_broker == asked(1)
+    assert talk.session.gates == (gate,)
     assert [gate.holds(key, is_local=False) for key in (ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE)] == [
         False, False, True,
     ]  # fmt: skip
