@@ -291,11 +291,20 @@ def test_one_marker_replaces_all_hidden_batches_at_the_end() -> None:
     assert (one.header.base_offset, one.header.last_offset_delta, one.header.is_control) == (0, 14, True)
 
 
-def test_a_batch_whose_last_record_is_dropped_keeps_its_last_offset() -> None:
-    left = consume(Intercepting("Reads"), records("keep", "drop", "drop"))
-    assert left.following is None
-    (one,) = batches(left.records or b"")
-    assert (one.header.count, one.header.last_offset_delta) == (1, 2)
+def test_a_batch_whose_last_records_are_dropped_ends_before_a_marker_for_them() -> None:
+    """Otherwise librdkafka would commit the offset after the last record that it has shown."""
+    left = consume(Intercepting("Reads"), records("keep", "drop", "drop", base=4) + records("drop", base=7))
+    one, marker = batches(left.records or b"")
+    assert (one.header.base_offset, one.header.last_offset_delta, one.header.count) == (4, 0, 1)
+    assert one.crc_is_right()
+    assert (marker.header.base_offset, marker.header.last_offset_delta, marker.header.is_control) == (5, 2, True)
+
+
+def test_a_batch_whose_last_records_are_dropped_keeps_its_last_offset_before_others_and_without_markers() -> None:
+    left = consume(Intercepting("Reads"), records("keep", "drop", "drop") + records("keep", base=3))
+    assert [one.header.last_offset_delta for one in batches(left.records or b"")] == [2, 0]
+    left = consume(Intercepting("Reads"), records("keep", "drop", "drop"), marker=False)
+    assert [one.header.last_offset_delta for one in batches(left.records or b"")] == [2]
 
 
 def test_a_batch_that_compaction_has_emptied_is_not_shown_and_stays() -> None:

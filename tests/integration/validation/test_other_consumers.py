@@ -1,0 +1,70 @@
+"""Consumers in Go and JavaScript of topics whose rejected records are hidden, or withheld for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from integration.interception.batches import send
+from integration.interception.intercepted import Intercepted
+from integration.large_messages.other_consumers import Shown, read
+from integration.large_messages.test_other_clients import each_client
+from integration.validation.test_consumers import BAD, BATCHES, bad, good
+
+pytestmark = [pytest.mark.integration, pytest.mark.matrix]
+
+FETCHES = 'requests_total{api_key="Fetch"}'
+WITHHELD = 'validated_fetched_batches_total{api_key="Fetch",result="withheld"}'
+OUTAGE_S = 3
+
+
+def shown(*batches: list[bytes]) -> list[Shown]:
+    """The records of a log that are no bad ones."""
+    values = [value for batch in batches for value in batch]
+    return [Shown(at, len(one), crc32(one)) for at, one in enumerate(values) if not one.startswith(BAD[:8])]
+
+
+@each_client
+def test_rejected_records_are_hidden_without_a_loop_of_fetches(checked: Intercepted, client: str) -> None:
+    topic = checked.topic(f"hidden-other-{client}")
+    send(checked.cluster.direct, topic, BATCHES, "lz4")
+    before, began = checked.metric(FETCHES), time.monotonic()
+    expected = shown(*BATCHES)
+    assert read(client, checked.sidecar.bootstrap, topic, len(expected), fetch_bytes=1, max_wait_ms=500) == expected
+    fetches = checked.metric(FETCHES) - before
+    assert fetches <= 3 * len(BATCHES) + 4 * (time.monotonic() - began), "it asks again at once where it gets nothing"
+
+
+@each_client
+def test_while_a_policy_cannot_decide_nothing_is_lost(checked: Intercepted, down: Path, client: str) -> None:
+    topic = checked.topic(f"down-hidden-other-{client}")
+    batches = [[b"a", b"bad b"], [b"c"], [b"bad d", b"e"]]
+    send(checked.cluster.direct, topic, batches)
+    values = [b"a", None, b"c", None, b"e"]
+    expected = [Shown(at, len(one), crc32(one)) for at, one in enumerate(values) if one is not None]
+    before, withheld, began = checked.metric(FETCHES), checked.metric(WITHHELD), time.monotonic()
+    down.touch()
+    timer = threading.Timer(OUTAGE_S, down.unlink)
+    timer.start()
+    try:
+        assert read(client, checked.sidecar.bootstrap, topic, len(expected)) == expected
+    finally:
+        timer.join()
+    took_s = time.monotonic() - began
+    assert took_s > OUTAGE_S - 0.5
+    assert checked.metric(WITHHELD) > withheld
+    assert checked.metric(FETCHES) - before <= 10 + 6 * took_s
+
+
+@each_client
+def test_the_lag_of_hidden_records_is_at_most_those_after_the_last_that_is_shown(
+    checked: Intercepted, client: str
+) -> None:
+    topic = checked.topic(f"hidden-lag-{client}")
+    send(checked.cluster.direct, topic, [[good(1)], [good(2), *bad(2)]])
+    found = read(client, checked.sidecar.bootstrap, topic, 2, group=topic)
+    assert found == shown([good(1)], [good(2)])
+    assert checked.lag(topic)[topic, 0] <= 2
