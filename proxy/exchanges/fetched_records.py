@@ -286,7 +286,7 @@ def _join(
         if not 0 <= first <= last < MAX_OFFSET:  # a consumer could not be carried over them
             return Remaining(b"".join(parts), withheld_from=first)
         following = last + 1
-    if marker:
+    if marker and news:
         parts += _tail(news, shown, parts, left)
     return Remaining(b"".join(parts), following, withheld_from)
 

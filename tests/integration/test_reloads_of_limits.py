@@ -143,7 +143,7 @@ def test_rules_for_consumers(site: Site) -> None:
 
     def get(*values: bytes) -> list[tuple[bytes | None, bool]]:
         """What a consumer gets of records that are written now, and whether it is marked."""
-        low, high = consumer.get_watermark_offsets(TopicPartition("consumed", 0), LIMIT_S)
+        _, high = consumer.get_watermark_offsets(TopicPartition("consumed", 0), LIMIT_S)
         consumer.assign([TopicPartition("consumed", 0, high)])
         for value in values:
             direct.send("consumed", value)
