@@ -1,5 +1,5 @@
-"""The fourth sidecar that `live.py` observes: rate limits, guards, dead letters, rules for consumers, a registry that has
-no schema, and events of who did what."""
+"""The fourth sidecar that `live.py` observes: rate limits, guards, dead letters, rules for consumers, a registry without
+schemas, and events of who did what."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 QUIET: dict[str, Any] = {"log_level": 0}
 TOPICS = ("lettered", "lettered.dlq", "stored", "registered", "capped", "hard", "secret")
+MIXED = ("lettered", "capped", "hard", "secret")
 CONFIRMED_S = 5
 
 
@@ -76,11 +77,10 @@ def send(bootstrap: str, direct: str, ended: threading.Event) -> None:
     while not ended.wait(0.02):
         number += 1
         value = b"{}" if number % 2 else b"no json"
-        with suppress(BufferError):
-            past.produce("stored", value)
-            for topic in ("lettered", "capped", "hard", "secret"):
-                producer.produce(topic, value * 10)
-            producer.produce("registered", b"\0\0\0\0\1x")
+        past.produce("stored", value)
+        for topic, sent in (*((one, value * 10) for one in MIXED), ("registered", b"\0\0\0\0\1x")):
+            with suppress(BufferError, KafkaException):
+                producer.produce(topic, sent)
         producer.poll(0)
         past.poll(0)
     producer.flush(CONFIRMED_S)

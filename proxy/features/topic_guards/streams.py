@@ -56,6 +56,7 @@ NOT_NOW = frozenset(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     }
 )
+_ODD = "topology: topic {} has fewer than 0 partitions, or is there twice with other settings"
 _TRY_AGAIN = "the broker has not answered for topic {}, ask again"
 _API = replace(GUARDED_APIS[ApiKey.CREATE_TOPICS], key=ApiKey.STREAMS_GROUP_HEARTBEAT)
 
@@ -79,11 +80,13 @@ class StreamsRun(CreationRun):
         topology = (yield from request.read(StreamsGroupHeartbeatRequest)).topology
         if topology is None:
             return None
+        odd = yield from offload(partial(_odd, topology), request.elements)
+        if odd is not None and (guard := self._site.guards.of(odd.name, self._client.principal)) is not None:
+            why = Rejection(ErrorCode.INVALID_REQUEST, _ODD.format(quoted(odd.name)))
+            return _refusal(why) if guard.is_enforced else None
         checked, topics = yield from self._checked(request, topology, {})
         if not checked:
             return None
-        if (odd := (yield from offload(partial(_odd, topology), request.elements))) is not None:
-            return _refusal(odd) if any(one.guard.is_enforced for one in checked) else None
         if any(_depends_on_partitions(one) for one in checked):
             counts = yield from self._partitions(request, topology)
             checked, topics = yield from self._checked(request, topology, counts)
@@ -143,13 +146,12 @@ def _topics(topology: Topology, counts: Mapping[str, int]) -> list[CreatableTopi
     ]
 
 
-def _odd(topology: Topology) -> Rejection | None:
+def _odd(topology: Topology) -> TopicInfo | None:
     """What no Kafka Streams sends, and brokers may understand otherwise than a guard."""
     seen: dict[str, TopicInfo] = {}
     for topic in _internal(topology):
         if topic.partitions < NOT_SET or seen.setdefault(topic.name, topic) != topic:
-            what = "has fewer than 0 partitions" if topic.partitions < NOT_SET else "is there twice with other settings"
-            return Rejection(ErrorCode.INVALID_REQUEST, f"topology: topic {quoted(topic.name)} {what}")
+            return topic
     return None
 
 

@@ -10,7 +10,7 @@ from zlib import crc32
 import pytest
 from integration.interception.batches import send
 from integration.interception.intercepted import Intercepted
-from integration.large_messages.other_consumers import Shown, read
+from integration.large_messages.other_consumers import Shown, command, read
 from integration.large_messages.test_other_clients import each_client
 from integration.validation.test_consumers import BAD, BATCHES, bad, good
 
@@ -45,6 +45,7 @@ def test_while_a_policy_cannot_decide_nothing_is_lost(checked: Intercepted, down
     send(checked.cluster.direct, topic, batches)
     values = [b"a", None, b"c", None, b"e"]
     expected = [Shown(at, len(one), crc32(one)) for at, one in enumerate(values) if one is not None]
+    command(client)  # it is built before the outage
     before, withheld, began = checked.metric(FETCHES), checked.metric(WITHHELD), time.monotonic()
     down.touch()
     timer = threading.Timer(OUTAGE_S, down.unlink)
