@@ -16,8 +16,9 @@ from kafka_sidecar.codec.schema.versions import Versions, parse_versions
 
 MESSAGES = [
     "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments",
-    "AlterReplicaLogDirs", "AlterShareGroupOffsets", "AlterUserScramCredentials", "ApiVersions", "ConsumerGroupDescribe",
-    "ConsumerGroupHeartbeat", "CreateAcls", "CreatePartitions", "CreateTopics", "DeleteAcls", "DeleteGroups",
+    "AlterReplicaLogDirs", "AlterShareGroupOffsets", "AlterUserScramCredentials", "ApiVersions",
+    "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreateAcls", "CreatePartitions", "CreateTopics", "DeleteAcls",
+    "DeleteGroups",
     "DeleteRecords", "DeleteShareGroupOffsets", "DeleteTopics", "DescribeConfigs", "DescribeGroups",
     "DescribeProducers", "DescribeShareGroupOffsets", "DescribeTopicPartitions", "DescribeTransactions",
     "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId",

@@ -1,5 +1,5 @@
-"""The fourth sidecar that `live.py` observes: rate limits, guards, dead letters, rules for consumers, a registry without
-schemas, and events of who did what."""
+"""The fourth sidecar that `live.py` observes: rate limits, guards, dead letters, rules for consumers, an empty registry
+and events of who did what."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from integration.interception.batches import send
 from integration.interception.intercepted import Intercepted
 from integration.large_messages.other_consumers import Shown, command, read
 from integration.large_messages.test_other_clients import each_client
+from integration.scenarios.target import LIMIT_S, eventually
 from integration.validation.test_consumers import BAD, BATCHES, bad, good
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix]
@@ -48,16 +49,23 @@ def test_while_a_policy_cannot_decide_nothing_is_lost(checked: Intercepted, down
     command(client)  # it is built before the outage
     before, withheld, began = checked.metric(FETCHES), checked.metric(WITHHELD), time.monotonic()
     down.touch()
-    timer = threading.Timer(OUTAGE_S, down.unlink)
-    timer.start()
+
+    def end_outage() -> None:
+        """Some time after the client has come."""
+        try:
+            eventually(lambda: checked.metric(WITHHELD), lambda found: found > withheld, "the client comes", LIMIT_S)
+            time.sleep(OUTAGE_S)
+        finally:
+            down.unlink()
+
+    outage = threading.Thread(target=end_outage)
+    outage.start()
     try:
         assert read(client, checked.sidecar.bootstrap, topic, len(expected)) == expected
     finally:
-        timer.join()
-    took_s = time.monotonic() - began
-    assert took_s > OUTAGE_S - 0.5
+        outage.join()
     assert checked.metric(WITHHELD) > withheld
-    assert checked.metric(FETCHES) - before <= 10 + 6 * took_s
+    assert checked.metric(FETCHES) - before <= 10 + 6 * (time.monotonic() - began)
 
 
 @each_client

@@ -59,14 +59,14 @@ def test_a_producer_that_sends_as_required_is_accepted(file: Path) -> None:
 
 def test_each_habit_that_is_not_as_required_has_the_line_that_the_client_would_get(file: Path) -> None:
     found = check("producer", "orders", file, *sets("acks=1", "client.id=me"), "--software", "librdkafka 1.9.2")
+    remedy = "set enable.idempotence=true"
     by = "rejected by producers (entry 3)"
     assert found.output.splitlines()[:5] == [
         f"{by}: acks: Topic orders requires acks=all, not acks=1: set acks=all",
         f"{by}: client_id: Topic orders requires a client id that matches team-.*, not 'me': set client.id",
         f"{by}: software: Topic orders requires librdkafka >=2.0, not '1.9.2': use a newer librdkafka",
         f"{by}: compression: Topic orders requires compression zstd or lz4, not none: set compression.type=zstd",
-        f"{by}: idempotence: Topic orders requires batches with a producer id, not without: "
-        "set enable.idempotence=true",
+        f"{by}: idempotence: Topic orders requires batches with a producer id, not without: {remedy}",
     ]
     assert found.exit_code == 1
 

@@ -156,7 +156,9 @@ def test_a_consumer_sees_what_interceptors_leave_and_goes_on_where_it_would_have
         assert header.count > 0 or bytes(batch.data) in log.data  # none is sent empty that was not
         assert batch.crc_is_right()
         ours = header.is_control and header.producer_id == -1
-        changed = header.count != counts.get(header.base_offset) or any(one.value == b"edited" for one in batch.records())
+        changed = header.count != counts.get(header.base_offset) or any(
+            one.value == b"edited" for one in batch.records()
+        )
         assert ours or changed or bytes(batch.data) in log.data  # what is not changed is the broker's bytes
 
 
