@@ -14,7 +14,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
 log = logging.getLogger(__name__)
 
-SOON_S = 0.001  # less is not worth a wait
+SOON_S = 0.005  # less is not worth a wait: timers are not exact
 LOG_EVERY_S = 10.0  # a line for each limit and client
 MAX_MUTED = 10_000  # connections that are remembered before those that are read again are forgotten
 
