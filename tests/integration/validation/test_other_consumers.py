@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -10,8 +11,8 @@ from zlib import crc32
 import pytest
 from integration.interception.batches import send
 from integration.interception.intercepted import Intercepted
-from integration.large_messages.other_consumers import Shown, command, read
-from integration.large_messages.test_other_clients import each_client
+from integration.large_messages.other_consumers import TOOLS, Shown, command, read
+from integration.large_messages.test_other_clients import each_client, param
 from integration.scenarios.target import LIMIT_S, eventually
 from integration.validation.test_consumers import BAD, BATCHES, bad, good
 
@@ -28,6 +29,19 @@ def shown(*batches: list[bytes]) -> list[Shown]:
     return [Shown(at, len(one), crc32(one)) for at, one in enumerate(values) if not one.startswith(BAD[:8])]
 
 
+@pytest.mark.parametrize("client", [param("sarama")])
+def test_sarama_shows_the_error_of_what_is_withheld(checked: Intercepted, down: Path, client: str) -> None:
+    """To the application, which may go on: the program of the tests ends with any error."""
+    topic = checked.topic(f"down-hidden-other-{client}")
+    send(checked.cluster.direct, topic, [[b"a", b"bad b"]])
+    down.touch()
+    try:
+        with pytest.raises(subprocess.CalledProcessError):
+            read(client, checked.sidecar.bootstrap, topic, 1)
+    finally:
+        down.unlink()
+
+
 @each_client
 def test_rejected_records_are_hidden_without_a_loop_of_fetches(checked: Intercepted, client: str) -> None:
     topic = checked.topic(f"hidden-other-{client}")
@@ -39,7 +53,7 @@ def test_rejected_records_are_hidden_without_a_loop_of_fetches(checked: Intercep
     assert fetches <= 3 * len(BATCHES) + 4 * (time.monotonic() - began), "it asks again at once where it gets nothing"
 
 
-@each_client
+@pytest.mark.parametrize("client", [param(client) for client in TOOLS if client != "sarama"])
 def test_while_a_policy_cannot_decide_nothing_is_lost(checked: Intercepted, down: Path, client: str) -> None:
     topic = checked.topic(f"down-hidden-other-{client}")
     batches = [[b"a", b"bad b"], [b"c"], [b"bad d", b"e"]]
