@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,21 +19,29 @@ from kafka_sidecar.proxy.cli.clean_objects import clean_objects
 from kafka_sidecar.proxy.cli.dead_letters.app import dead_letters_app
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
+from kafka_sidecar.proxy.cli.operate.config_show import show_config
+from kafka_sidecar.proxy.cli.operate.connections import show_connections
+from kafka_sidecar.proxy.cli.operate.rejections import show_rejections
+from kafka_sidecar.proxy.cli.operate.status import show_status
+from kafka_sidecar.proxy.cli.operate.validate import validate
 from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.cli.run import run
 from kafka_sidecar.proxy.cli.scram_user import print_scram_user
-from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
 app.add_typer(config_app, name="config")
+config_app.command("show")(show_config)
 app.add_typer(policy_app, name="policy")
 app.add_typer(check_app, name="check")
 app.add_typer(interceptor_app, name="interceptor")
 app.add_typer(dead_letters_app, name="dead-letters")
 app.command()(run)
+app.command()(validate)
+app.command("status")(show_status)
+app.command("connections")(show_connections)
+app.command("rejections")(show_rejections)
 app.command()(explain)
 app.command("topics")(show_topics)
 app.command("log-level")(change_log_level)
@@ -55,25 +62,6 @@ def options(
     ] = False,
 ) -> None:
     """A sidecar proxy for Kafka clients."""
-
-
-@app.command()
-def validate(config: Annotated[Path, typer.Argument(help="The YAML file to check.")]) -> None:
-    """Check a configuration file, without the network.
-
-    The environment variables that override it are checked too.
-    """
-    from kafka_sidecar.proxy.security.start_checks import find_doubts
-    from kafka_sidecar.proxy.server.admin.http import check_token
-
-    settings = load_valid_or_exit(config)
-    try:
-        check_token(settings.admin.token_file)
-    except ConfigError as error:
-        exit_with_error(*error.lines)
-    for doubt in find_doubts(settings):
-        typer.echo(f"{config}: warning: {doubt}")
-    typer.echo(f"{config}: valid")
 
 
 @config_app.command("schema")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,6 +18,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 if TYPE_CHECKING:
     from kafka_sidecar.plugins.registry import Kind
 
+NO_FLAGS: Mapping[str, object] = {}
 Configured = tuple[str, str, str | None]  # name, type, class path
 
 
@@ -37,12 +38,12 @@ def load_or_exit(config: Path) -> Config:
         exit_with_error(*error.lines)
 
 
-def load_valid_or_exit(config: Path) -> Config:
+def load_valid_or_exit(config: Path, flags: Mapping[str, object] = NO_FLAGS) -> Config:
     """The configuration of a file, its policies and interceptors tried; exits with code 2 if anything is invalid."""
     from kafka_sidecar.proxy.features.compose import find_mistakes
 
     try:
-        settings = load(config, os.environ, {}, find_mistakes)
+        settings = load(config, os.environ, flags, find_mistakes)
         if mistakes := list(find_mistakes(settings)):
             raise settings.error(mistakes)
         return settings

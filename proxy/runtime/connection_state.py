@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kafka_sidecar.codec.apis import is_removed
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.recorder import RequestLine, request_lines
+from kafka_sidecar.proxy.relay.routes import ApiVersion
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
@@ -90,6 +92,19 @@ def describe_waiting(connection: Connection) -> dict[str, Any]:
         "apis": [f"{api.name} v{api.version}" for api in apis],
         "removed_apis": [f"{api.name} v{api.version}" for api in apis if is_removed(api.key, api.version)],
     }
+
+
+def with_removed(connections: Iterable[Connection]) -> Iterator[Connection]:
+    """Those that have sent versions of requests, of those that are recorded, that Kafka 4 has removed (KIP-896)."""
+    known: dict[ApiVersion, bool] = {}  # all connections have the same few
+    for connection in connections:
+        for one in connection.session.recorder:
+            api = one[0]
+            if (is_old := known.get(api)) is None:
+                is_old = known[api] = is_removed(api.key, api.version)
+            if is_old:
+                yield connection
+                break
 
 
 def trouble_of(connection: Connection, now: float) -> tuple[bool, float, int]:

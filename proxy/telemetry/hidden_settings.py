@@ -6,13 +6,13 @@ import re
 
 HIDDEN = "(hidden)"
 _SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)|secret|token|credential|api.?key|private.?key|access.?key|auth|jaas|cookie|salt|pepper",
+    r"pass(word|wd|phrase)|secret|token|credential|api.?key|private.?key|access.?key|account.?key|store.?key|auth|jaas|cookie|salt|pepper",
     re.IGNORECASE,
 )
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
-def hide_secrets(value: object) -> object:
+def hide_secrets(value: object, hidden: str = HIDDEN) -> object:
     """A setting without values whose names say that they are secret, and without user and password in URLs.
 
     >>> hide_secrets({"url": "https://me:pw@registry:8081", "basic.auth.user.info": "me:pw", "max": 3})
@@ -20,14 +20,14 @@ def hide_secrets(value: object) -> object:
     """
     match value:
         case str():
-            return _USER_INFO.sub(HIDDEN, value)
+            return _USER_INFO.sub(lambda _: hidden, value)
         case dict():
             return {
-                str(name): HIDDEN if _SECRET_NAME.search(str(name)) and one is not None else hide_secrets(one)
+                str(name): hidden if _SECRET_NAME.search(str(name)) and one is not None else hide_secrets(one, hidden)
                 for name, one in value.items()
             }
         case list() | tuple() | set() | frozenset():
-            return [hide_secrets(one) for one in value]
+            return [hide_secrets(one, hidden) for one in value]
         case int() | float() | None:
             return value
         case _:

@@ -43,6 +43,7 @@ PAGES = (
     "/topics",
     "/topics/orders",
     "/connections",
+    "/configuration",
 )
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 HANDSHAKE = oracle.request_frame(oracle.request(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN"), 2)

@@ -22,7 +22,7 @@ def join_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     last = max(rows, key=lambda row: str(row["at"]))
-    joined = {**last, "since": min(row["since"] for row in rows)}
+    joined = {**last, "since": min(row["since"] for row in rows), "worker": None}
     joined |= {name: sum(row[name] for row in rows) for name in SUMS}
     batches = max(joined["batches"], 1)
     joined["mean_batch_bytes"] = round(joined["bytes"] / batches)

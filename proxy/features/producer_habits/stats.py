@@ -184,6 +184,7 @@ def _summary(found: Violation) -> dict[str, Any]:
         "index": -1,
         "rejected_records": max(0, found.header.count) if found.header is not None and found.mode == "enforce" else 0,
         "session": found.session,
+        "client": found.client,
         "client_id": found.key.client_id,
         "producer": {
             "principal": found.key.principal,

@@ -16,6 +16,7 @@ from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.sasl import BY_PASSWORD, BrokerSasl, SecretError
+from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.security.sasl import scram
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, log_in, plain
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
@@ -126,7 +127,7 @@ class BrokerLoginProtocol(asyncio.Protocol):
             return
         (length,) = LENGTH.unpack_from(self._received)
         if not 0 < length <= MAX_RESPONSE_BYTES:
-            self._fail(CodecError(f"it sent a frame of {length} bytes"))
+            self._fail(CodecError(diagnose(bytes(self._received)) or f"it sent a frame of {length} bytes"))
         elif len(self._received) >= LENGTH.size + length and self._response is not None:
             frame = bytes(self._received)
             self._received.clear()

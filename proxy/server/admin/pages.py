@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from heapq import nlargest
 from operator import attrgetter
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe_request, recorded
+from kafka_sidecar.proxy.runtime.connection_state import (
+    describe_open,
+    describe_request,
+    describe_waiting,
+    recorded,
+    with_removed,
+)
+from kafka_sidecar.proxy.server.admin.effective import in_force
 from kafka_sidecar.proxy.server.admin.live.live import Live
-from kafka_sidecar.proxy.server.admin.live.sample import Sample, Samples
+from kafka_sidecar.proxy.server.admin.live.sample import Sample, Samples, closed_rows
 from kafka_sidecar.proxy.server.admin.log_levels import LevelError, LogLevels
 from kafka_sidecar.proxy.server.admin.page import (
     FORBIDDEN,
@@ -34,9 +41,11 @@ from kafka_sidecar.proxy.server.admin.topics import describe_topic, list_topics
 from kafka_sidecar.proxy.server.server import Server
 
 Query = Mapping[str, str]
+MAX_LOOKED_INTO = 2000  # connections whose last requests are looked at: each takes some 10 us
 MAX_CONNECTIONS_LISTED = 200  # each takes some 10 us of the event loop
 PRODUCER_FILTERS = ("topic", "client_id", "principal")
-FILTERS = ("client", "client_id", "listener")  # the client's address with or without its port
+FILTERS = ("client", "client_id", "listener", "principal")  # the client's address with or without its port
+WITH_CLOSED, WITH_OLD, WITH_PAUSED = "closed", "old", "paused"  # in a query, with any value
 
 
 class Admin:
@@ -56,11 +65,12 @@ class Admin:
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
-            "/rejections": lambda query: json_page(200, list_rejections(server)),
+            "/rejections": lambda query: json_page(200, list_rejections(server, query)),
             "/log-level": lambda query: json_page(200, self._levels.show()),
             "PUT /log-level": self._set_log_level,
             "/topics": lambda query: json_page(200, list_topics(server)),
             "/connections": lambda query: json_page(200, list_connections(server, query)),
+            "/configuration": lambda query: json_page(200, in_force(server)),
             "/producers": lambda query: json_page(200, list_producers(server, query)),
         }
         # What a path names after its last slash.
@@ -148,11 +158,20 @@ class Admin:
 
 
 def list_connections(server: Server, query: Mapping[str, str]) -> dict[str, Any]:
-    """The newest open connections that have the values of the query."""
+    """The newest open connections that have the values of the query; with ``closed`` those that have ended last."""
     wanted = {name: query[name] for name in FILTERS if name in query}
-    found = [one for one in server.connections if _matches(one, wanted)] if wanted else server.connections
+    if WITH_CLOSED in query:
+        rows = [row for row in closed_rows(server) if _has(_of_closed(row), wanted)][:MAX_CONNECTIONS_LISTED]
+        return {"open": len(server.connections), "connections": rows}
+    found: Iterable[Connection] = server.connections
+    if wanted:
+        found = [one for one in found if _has(_of_open(one), wanted)]
+    if WITH_PAUSED in query:
+        found = [one for one in found if one.client_is_paused or one.broker_is_paused]
+    if WITH_OLD in query:
+        found = with_removed(nlargest(MAX_LOOKED_INTO, found, attrgetter("number")))
     newest = nlargest(MAX_CONNECTIONS_LISTED, found, attrgetter("number"))
-    return {"open": len(server.connections), "connections": list(map(describe_open, newest))}
+    return {"open": len(server.connections), "connections": list(map(describe_waiting, newest))}
 
 
 def show_connection(server: Server, number: str) -> dict[str, Any] | None:
@@ -163,13 +182,23 @@ def show_connection(server: Server, number: str) -> dict[str, Any] | None:
     return {"connections": [{**describe_open(found), "last_requests": list(map(describe_request, recorded(found)))}]}
 
 
-def _matches(connection: Connection, wanted: Mapping[str, str]) -> bool:
-    have = {
+def _of_open(connection: Connection) -> Mapping[str, tuple[str | None, ...]]:
+    session = connection.session
+    return {
         "client": (connection.ip, connection.peer),
-        "client_id": (connection.session.client_id,),
+        "client_id": (session.client_id,),
         "listener": (connection.listener,),
+        "principal": (session.principal,),
     }
-    return all(value in have[name] for name, value in wanted.items())
+
+
+def _of_closed(row: Mapping[str, Any]) -> Mapping[str, tuple[str | None, ...]]:
+    own = {name: (row[name],) for name in FILTERS}
+    return {**own, "client": (row["client"], row["client"].rpartition(":")[0])}
+
+
+def _has(values: Mapping[str, tuple[str | None, ...]], wanted: Mapping[str, str]) -> bool:
+    return all(value in values[name] for name, value in wanted.items())
 
 
 def list_producers(server: Server, query: Query) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from heapq import merge
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.features.validation.rules import Applied
 
 MAX_LISTED = 100
+MAX_STORED = 1000  # of each kind, as each stores
+FILTERS = ("topic", "policy", "reason", "principal", "client_id", "client")
+NO_QUERY: Mapping[str, str] = {}
 BY_POLICY = (
     "Correct what the application sends: `records` has index and violation of the first rejected records, and "
     "`kafka-sidecar policy test` validates records without a cluster. If the policy is wrong, change it at its "
@@ -37,23 +41,33 @@ REMEDIES = {
 }
 
 
-def list_rejections(server: Server) -> dict[str, Any]:
-    """The last rejected batches and denials, newest first."""
-    recent = _recent(server)
-    batches = recent.newest(MAX_LISTED) if recent is not None else ()
-    denied = (map(partial(_summary_of_denial, of), of.newest(MAX_LISTED)) for of in server.features.denials)
-    others = (one.newest(MAX_LISTED) for one in server.features.rejections)
-    found = merge(map(_summary, batches), *denied, *others, key=itemgetter("timestamp"), reverse=True)
+def list_rejections(server: Server, query: Mapping[str, str] = NO_QUERY) -> dict[str, Any]:
+    """The last rejected batches and denials that have the values of a query, newest first."""
+    wanted = {name: query[name] for name in FILTERS if name in query}
+    number = MAX_STORED if wanted else MAX_LISTED
+    found = (row for row in _newest(server, number) if all(row[name] == value for name, value in wanted.items()))
     return {"rejections": list(islice(found, MAX_LISTED))}
 
 
 def latest(server: Server) -> list[dict[str, Any]]:
-    """The same, with whose they are."""
+    """The last ones of all."""
+    return list(islice(_newest(server, MAX_LISTED), MAX_LISTED))
+
+
+def _newest(server: Server, number: int) -> Iterator[dict[str, Any]]:
+    """With whose they are."""
     recent = _recent(server)
-    batches = recent.newest(MAX_LISTED) if recent is not None else ()
-    denied = (map(partial(_row_of_denial, of), of.newest(MAX_LISTED)) for of in server.features.denials)
-    found = merge(map(_row, batches), *denied, key=itemgetter("timestamp"), reverse=True)
-    return list(islice(found, MAX_LISTED))
+    batches = recent.newest(number) if recent is not None else ()
+    denied = (map(partial(_row_of_denial, of), of.newest(number)) for of in server.features.denials)
+    others = (map(_with_client, one.newest(number)) for one in server.features.rejections)
+    return merge(map(_row, batches), *denied, *others, key=itemgetter("timestamp"), reverse=True)
+
+
+def _with_client(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a feature that stores its own, with the keys of all others."""
+    producer = row.get("producer", {})
+    whose = {"principal": producer.get("principal"), "client_software": producer.get("software")}
+    return {"outcome": "rejected" if row["mode"] == "enforce" else "allowed", "client": None, **whose, **row}
 
 
 def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | None:

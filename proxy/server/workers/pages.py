@@ -199,8 +199,10 @@ class WorkerPages:
 
     async def _listed(self, target: str, listing: Listing) -> Page:
         """The newest of all workers, newest first."""
-        values = [_value(page) for page in (await self._found(target)).values()]
-        entries = listing.join([entry for one in values for entry in one.pop(listing.name)])
+        found = {worker.number: _value(page) for worker, page in (await self._found(target)).items()}
+        values = list(found.values())
+        every = [{**entry, "worker": number} for number, one in found.items() for entry in one.pop(listing.name)]
+        entries = listing.join(every)
         entries.sort(key=itemgetter(listing.order), reverse=listing.is_falling)
         sums = {name: sum(one[name] for one in values) for name in dict.fromkeys(chain.from_iterable(values))}
         return json_page(200, {**sums, listing.name: entries[: listing.limit]})

@@ -20,6 +20,8 @@ UNUSED = {
     "kafka_sidecar.policies",
     "kafka_sidecar.proxy.cli.inject",
     "kafka_sidecar.proxy.cli.main",
+    "kafka_sidecar.proxy.cli.operate",
+    "rich",
     "kafka_sidecar.deploy",
     "kafka_sidecar.schemas",
     "kafka_sidecar.proxy.features.validation",

@@ -35,6 +35,8 @@ MAX_NAMED = 20  # connections that wait for memory
 WAITS_FOR_MEMORY = "connections.max_buffered"
 VALIDATION = ("record.validation.policy", "mode", "percent", "source", "hash", "why")
 
+_BEGAN = time.monotonic()  # this process, nearly: it imports this before it serves
+
 Sample = dict[str, Any]
 
 
@@ -161,6 +163,7 @@ def _process() -> dict[str, Any]:
         "pid": os.getpid(),
         **_build(),
         "cpu_s": time.process_time(),
+        "uptime_s": round(time.monotonic() - _BEGAN, 3),
         "memory_bytes": _memory(),
     }
 
@@ -200,8 +203,13 @@ def _connections(server: Server) -> dict[str, Any]:
     """The ones that wait, then the newest; and those that have ended last."""
     now = time.perf_counter()
     first = nlargest(MAX_ROWS, server.connections, lambda one: trouble_of(one, now))
-    closed = [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
-    return {"open": len(server.connections), "rows": list(map(describe_waiting, first)), "closed": closed}
+    rows = list(map(describe_waiting, first))
+    return {"open": len(server.connections), "rows": rows, "closed": closed_rows(server)}
+
+
+def closed_rows(server: Server) -> list[dict[str, Any]]:
+    """The connections that have ended last, the last one first."""
+    return [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
 
 
 def _topic(server: Server, name: str) -> dict[str, Any]:

@@ -212,7 +212,7 @@ def _worker(number: int, sample: Sample, last: Sequence[Sample], own: Mapping[Ke
     cpu_s = process["cpu_s"] - last[-1]["process"]["cpu_s"] if last else 0.0
     return {
         "worker": number or None,
-        **{key: process[key] for key in ("pid", "version", "python", "build", "memory_bytes")},
+        **{key: process[key] for key in ("pid", "version", "python", "build", "memory_bytes", "uptime_s")},
         "cpu": round(cpu_s / elapsed_s, 3) if elapsed_s else None,
         "ready": sample["sidecar"]["ready"] if "sidecar" in sample else None,
         "connections": sample["sidecar"]["connections"]["open"] if "sidecar" in sample else None,

@@ -26,7 +26,16 @@ SETTINGS: dict[str, Any] = {
     ],
     "interceptors": [{"type": "counting"}, {"type": "add_header", "headers": {"a": "b"}}],
 }
-PAGES = ("/readyz?verbose", "/rejections", "/connections", "/topics", "/topics/orders", "/metrics", "/log-level")
+PAGES = (
+    "/readyz?verbose",
+    "/rejections",
+    "/connections",
+    "/topics",
+    "/topics/orders",
+    "/metrics",
+    "/log-level",
+    "/configuration",
+)
 
 
 def secret_batch(word: str) -> bytes:

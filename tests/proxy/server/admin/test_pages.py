@@ -10,11 +10,12 @@ import pytest
 from support.admin import command, get, get_json, pages
 from support.dialogue import request
 from support.fake_broker import FakeBroker
-from support.in_process import config, connected, port_of
+from support.in_process import config, connected, port_of, until
 from support.topic_configs import Cluster
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.policies.contract import TopicPolicy
+from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.server.admin import pages as pages_module
 from kafka_sidecar.proxy.server.admin.page import Page, json_page
 from kafka_sidecar.proxy.server.admin.pages import Admin
@@ -94,6 +95,46 @@ async def test_a_query_chooses_connections_by_client_and_listener() -> None:
         assert await found(f"client={peer}&listener=bootstrap") == [1]
         assert await found("client=127.0.0.1") == [2, 1]
         assert await found("listener=node%201") == []
+        assert await found("principal=User:alice") == []
+        assert await found("paused=true") == []
+        assert await found("old=true") == []
+
+
+async def test_connections_that_have_ended_are_listed_the_last_one_first_and_chosen_alike() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port):
+        for name in (b"first", b"second"):
+            async with connected(port_of(server)) as client:
+                await client.ask(request(ApiKey.HEARTBEAT, 3, 1, client_id=name))
+            await until(lambda: not server.connections)
+        found = await get_json(port, "/connections?closed=true")
+        assert (found["open"], [one["client_id"] for one in found["connections"]]) == (0, ["second", "first"])
+        assert {one["cause"] for one in found["connections"]} == {"client_closed"}
+        (one,) = (await get_json(port, "/connections?closed=true&client_id=first&client=127.0.0.1"))["connections"]
+        assert one["session"] == 1
+
+
+async def test_a_paused_connection_and_one_with_removed_versions_are_found() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port), connected(port_of(server)) as client:
+        await client.ask(request(ApiKey.DELETE_TOPICS, 0, 1))
+        (one,) = server.connections
+        one.client.pause("a test")
+        (found,) = (await get_json(port, "/connections?paused=true"))["connections"]
+        assert [pause["reason"] for pause in found["pauses"]] == ["a test"]
+        one.client.resume("a test")
+        assert (await get_json(port, "/connections?paused=true"))["connections"] == []
+        (found,) = (await get_json(port, "/connections?old=true"))["connections"]
+        assert found["removed_apis"] == ["DeleteTopics v0"]
+
+
+async def test_the_configuration_in_force_is_that_of_the_last_reload_and_of_the_start() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (server, port):
+        servers = server.config.bootstrap_servers
+        changed = Config.model_validate({"bootstrap_servers": servers, "topics": [{"name": "orders"}]})
+        server.apply(changed)
+        found = await get_json(port, "/configuration")
+        assert [one["name"] for one in found["values"]["topics"]] == ["orders"]
+        assert found["values"]["listen"] == server.config.listen != changed.listen
+        assert {"topics", "policies"} < set(found["reloaded"])
 
 
 async def test_the_last_requests_of_one_connection_are_shown() -> None:

@@ -32,7 +32,8 @@ async def test_the_last_rejected_batches_are_listed_newest_first_without_payload
         assert newest == {
             "id": newest["id"], "topic": "orders", "partition": 4, "mode": "enforce", "policy": "stub", "reason": "bad",
             "index": 1, "message": "orders takes no bad", "rejected_records": 2, "session": 2, "client_id": "app",
-            "dead_letter_topic": None,
+            "dead_letter_topic": None, "outcome": "rejected", "client": "127.0.0.1", "client_software": None,
+            "principal": None,
         }  # fmt: skip
         assert SECRET.encode() not in body
 

@@ -11,6 +11,7 @@ from kafka_sidecar.proxy.server.admin.live.snapshot import MAX_SERIES_SHOWN, His
 def sample(at: float, *families: dict[str, Any], pid: int = 1, cpu_s: float = 0.0, **parts: Any) -> dict[str, Any]:
     process = {
         "pid": pid, "version": "1", "python": "3", "build": "compiled", "cpu_s": cpu_s, "memory_bytes": 1000,
+        "uptime_s": 9.5,
     }  # fmt: skip
     sidecar = {"ready": True, "connections": {"open": 2}, "configuration": {"hash": "abc"}, "nodes": [{"port": at}]}
     metrics = {"engine": list(families)}

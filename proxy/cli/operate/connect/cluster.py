@@ -1,0 +1,155 @@
+"""The brokers: each bootstrap server and each broker of the cluster, with TLS and login, as the sidecar connects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.proxy.cli.operate.connect.broker import FAILURES, METADATA, Probe, common, probe, supports
+from kafka_sidecar.proxy.cli.operate.connect.report import Check, failed, ok, warning
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.nodes.own_connections import Address, listener_among
+from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins, Password
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, HandshakeError, cause_of
+from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
+
+AT_A_TIME = 10
+MAX_BROKERS = 200  # that are connected to; a cluster may have more
+REMEDIES = {
+    "broker_unreachable": "is it up, is the port right, is there a network policy between?",
+    "connect_timeout": "is there a firewall or a network policy between, or is the broker overloaded?",
+    "authentication_failed": "",  # that of the login follows
+    "broker_tls_failed": "",  # the reason says it
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was tried, and a broker that answers."""
+
+    checks: list[Check]
+    probe: Probe | None
+    access: BrokerAccess
+
+
+async def check_brokers(config: Config, access: BrokerAccess) -> Found:
+    """Bootstrap servers first, then the others of their cluster."""
+    servers = list(dict.fromkeys(map(host_port, config.bootstrap_servers)))
+    own = await listener_among(servers, host_port(config.listen)[0], config.own_ports)
+    if own is not None:
+        detail = config.is_itself("{}:{}".format(*own))
+        return Found([failed("bootstrap", "{}:{}".format(*own), detail)], None, access)
+    limit_s = config.connections.connect_timeout
+    answers = await _probe_all(access, servers[:MAX_BROKERS], limit_s)
+    checks = [_check("bootstrap", address, answer, access, limit_s) for address, answer in answers.items()]
+    probes = [one for one in answers.values() if isinstance(one, Probe)]
+    if not probes:
+        return Found(checks, None, access)
+    checks += _check_cluster(config, probes)
+    metadata = [one.metadata for one in probes if one.metadata is not None]
+    nodes = {(one.host, one.port): one.node_id for found in metadata for one in found.brokers}
+    others = [address for address in nodes if address not in answers]
+    more = await _probe_all(access, others[:MAX_BROKERS], limit_s)
+    checks += [_check(f"broker {nodes[address]}", address, answer, access, limit_s) for address, answer in more.items()]
+    if len(others) > MAX_BROKERS:
+        checks.append(warning("brokers", "more", f"{len(others) - MAX_BROKERS} were not connected to"))
+    return Found(checks, next((one for one in probes if one.metadata is not None), probes[0]), access)
+
+
+async def check_logins(config: Config, access: BrokerAccess, address: Address) -> list[Check]:
+    """Each user of `brokers.logins`, at one broker."""
+    logins = [BrokerLogins(Password(one.sasl), Counter()) for one in config.brokers.logins]
+    limit_s = config.connections.connect_timeout
+    answers = await asyncio.gather(*(_try(replace(access, logins=one), address, limit_s) for one in logins))
+    found = []
+    for entry, one, answer in zip(config.brokers.logins, logins, answers, strict=True):
+        name = f"{entry.username} of {', '.join(entry.principals)}"
+        if isinstance(answer, Probe):
+            found.append(ok("login", name, f"accepted ({entry.mechanism})"))
+        else:
+            found.append(failed("login", name, _text(answer, limit_s), one.credentials.remedy))
+    return found
+
+
+async def _probe_all(
+    access: BrokerAccess, addresses: Sequence[Address], limit_s: float
+) -> dict[Address, Probe | BaseException]:
+    turn = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(address: Address) -> Probe | BaseException:
+        async with turn:
+            return await _try(access, address, limit_s)
+
+    return dict(zip(addresses, await asyncio.gather(*map(one, addresses)), strict=True))
+
+
+async def _try(access: BrokerAccess, address: Address, limit_s: float) -> Probe | BaseException:
+    try:
+        async with asyncio.timeout(limit_s):
+            return await probe(access, address)
+    except FAILURES as error:
+        return error
+
+
+def _check(what: str, address: Address, answer: Probe | BaseException, access: BrokerAccess, limit_s: float) -> Check:
+    name = "{}:{}".format(*address)
+    if isinstance(answer, Probe):
+        return ok(what, name, _how(answer, access))
+    return failed(what, name, _text(answer, limit_s), _remedy(answer, access))
+
+
+def _how(found: Probe, access: BrokerAccess) -> str:
+    parts = [found.tls or "no TLS"]
+    if access.logins is not None:
+        parts.append(f"logged in ({access.logins.credentials.mechanism})")
+    elif found.metadata is None:
+        parts.append("wants a login: clients have to log in themselves")
+    return f"answers: {', '.join(parts)}"
+
+
+def _text(error: BaseException, limit_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {limit_s:g} s (connections.connect_timeout)"
+    return describe_failure(error) if isinstance(error, Exception) else str(error)
+
+
+def _remedy(error: BaseException, access: BrokerAccess) -> str:
+    if isinstance(error, HandshakeError):
+        return ""
+    if isinstance(error, CodecError) or isinstance(error.__cause__, CodecError):
+        return "is it Kafka that listens there, and does brokers.security_protocol say how?"
+    if isinstance(error, LoginError) and access.logins is not None:
+        return access.logins.credentials.remedy
+    return REMEDIES[cause_of(error)]
+
+
+def _check_cluster(config: Config, probes: Iterable[Probe]) -> Iterator[Check]:
+    """Versions, and that all bootstrap servers lead to one cluster."""
+    clusters: dict[str, str] = {}
+    for one in probes:
+        name = "{}:{}".format(*one.address)
+        if not supports(one.versions, ApiKey.METADATA, METADATA):
+            have = common(one.versions, ApiKey.METADATA)
+            yield failed("versions", name, f"{have}, {METADATA} is needed", "use brokers of Kafka 3.9 or newer")
+        elif one.metadata is not None:
+            clusters.setdefault(str(one.metadata.cluster_id), name)
+    first = next(iter(probes))
+    level = first.features.get("metadata.version")
+    in_force = f"; metadata.version {level}" if level is not None else ""
+    apis = ", ".join(common(first.versions, key) for key in (ApiKey.PRODUCE, ApiKey.FETCH))
+    yield ok("versions", "{}:{}".format(*first.address), f"{apis}{in_force}")
+    if len(clusters) > 1:
+        named = ", ".join(f"{cluster} at {server}" for cluster, server in clusters.items())
+        yield failed("cluster", "id", f"they are {len(clusters)} clusters: {named}", "name servers of one cluster only")
+    elif clusters:
+        (cluster,) = clusters
+        brokers = max(len(one.metadata.brokers) for one in probes if one.metadata is not None)
+        yield ok("cluster", cluster, f"{brokers} brokers")
+        if config.audit.cluster is not None and config.audit.cluster != cluster:
+            yield warning("cluster", cluster, f"audit.cluster is {config.audit.cluster}", "is that meant as a name?")

@@ -1,0 +1,169 @@
+"""`status`: one screen, troubles first, and an exit code that says whether the sidecar is ready."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from harness.ports import free_ports
+from support.admin import command, pages
+from support.all_metrics import all_metrics
+from support.fake_broker import FakeBroker
+from support.snapshots import admin_port, family, sidecar, snapshot, worker
+from typer.testing import CliRunner, Result
+
+from kafka_sidecar.proxy.cli.main import app
+from kafka_sidecar.proxy.cli.operate import tables
+from kafka_sidecar.proxy.cli.operate.snapshots import Snapshot
+from kafka_sidecar.proxy.cli.operate.troubles import MAX_TROUBLES, RULES, troubles
+from kafka_sidecar.proxy.server.admin.exposition import all_families
+
+HOSTILE = "evil\x1b[31m\n‮name"
+
+
+def status(value: dict[str, Any], *flags: str) -> Result:
+    with admin_port({"/snapshot": value}) as server:
+        return CliRunner().invoke(app, ["status", "--admin", server.address, *flags])
+
+
+def test_a_ready_sidecar_is_one_screen_and_exits_with_0() -> None:
+    made = status(snapshot())
+    lines = made.output.splitlines()
+    assert made.exit_code == 0
+    assert lines[0] == "ready: kafka-sidecar 0.1.0 (compiled), up 1d 2h"
+    assert lines[1] == "  nothing needs attention"
+    assert len(lines) <= 24
+    assert "listens at     127.0.0.1:19092" in lines
+    assert "brokers        kafka-1:9092; metadata received; login ok" in lines
+    assert "process        pid 100, 25 % of a CPU, 50 MiB, 3 connections" in lines
+    assert "memory         1 MiB of 256 MiB buffered; none waits" in lines
+    assert any(line.startswith("configuration  generation 3, hash abc123, applied 2026-11-27T08:00") for line in lines)
+    assert "Produce  12          1 ms  20 ms  1,000" in lines
+    assert "1       kafka-1:9092  19094" in lines
+
+
+def test_a_sidecar_that_is_not_ready_says_why_first_and_exits_with_3() -> None:
+    found = sidecar(ready=False, reasons=["no broker has responded yet: kafka-1:9092 refused the connection"])
+    made = status(snapshot(sidecar=found, workers=[worker(ready=False)]))
+    assert made.exit_code == 3
+    assert made.output.startswith("NOT READY: ")
+    why = "  !! not ready: no broker has responded yet: kafka-1:9092 refused the connection"
+    assert made.output.splitlines()[1] == why
+
+
+def test_a_sidecar_that_drains_is_not_ready() -> None:
+    found = sidecar(ready=False, reasons=["the sidecar drains"], draining=True, listeners=[])
+    made = status(snapshot(sidecar=found, workers=[worker(ready=False)]))
+    assert (made.exit_code, made.output.startswith("draining: ")) == (3, True)
+    assert "listens at     no port: it drains" in made.output
+
+
+def test_where_none_answers_the_exit_code_is_1() -> None:
+    made = CliRunner().invoke(app, ["status", "--admin", f"127.0.0.1:{free_ports(1)[0]}"])
+    assert (made.exit_code, "no sidecar answers there" in made.output) == (1, True)
+
+
+def test_workers_are_the_sum_and_each() -> None:
+    both = sidecar(
+        nodes=[{"node": 1, "broker": "kafka-1:9092", "port": 19094, "worker": number} for number in (1, 2)],
+        configuration={
+            "hash": {"1": "abc", "2": "def"}, "generation": 2, "last_reload": "applied",
+            "applied_at": {"1": "2026-11-27T08:00:00.000Z", "2": "2026-11-27T08:00:01.000Z"},
+            "restart_required_by": [],
+        },
+    )  # fmt: skip
+    rows = [worker(None, ready=None, connections=None), worker(1), worker(2, ready=False)]
+    made = status(snapshot(sidecar=both, workers=rows))
+    assert made.exit_code == 3
+    assert "up 1d 2h, 2 workers" in made.output
+    assert "worker 1       pid 101, " in made.output
+    assert "worker 2       NOT READY, pid 102, " in made.output
+    assert "!! workers do not have the same configuration: abc (worker 1), def (worker 2)" in made.output
+    assert "1       kafka-1:9092  19094      2" in made.output
+
+
+def test_the_same_for_programs() -> None:
+    value = snapshot(sidecar=sidecar(reasons=["the sidecar drains"]))
+    found = json.loads(status(value, "--json").output)
+    assert (found["ready"], found["troubles"]) == (True, [{"text": "not ready: the sidecar drains", "is_bad": True}])
+    assert found["sidecar"] == value["sidecar"]
+
+
+def test_names_that_clients_choose_cannot_make_lines_or_move_the_cursor() -> None:
+    labels = ["topic", "policy", "mode", "reason"]
+    row = {"of": [HOSTILE, HOSTILE, "enforce", HOSTILE], "value": 5, "rate": 1.0}
+    rejected = family("rejected_records", "counter", labels, row)
+    nodes = [{"node": 1, "broker": HOSTILE, "port": 1}]
+    made = status(snapshot(rejected, sidecar=sidecar(nodes=nodes, reasons=[HOSTILE])))
+    assert not {"\x1b", "‮"} & set(made.output)
+    assert "evil\\x1b[31m\\n\\u202ename" in made.output
+    assert not any(line.startswith("name") for line in made.output.splitlines())
+
+
+def test_what_fails_comes_before_what_is_only_to_be_looked_at() -> None:
+    denied = family(
+        "denials", "counter", ["api_key", "operation", "resource_type"],
+        {"of": ["Produce", "write", "topic"], "value": 1, "rate": 1.0},
+    )  # fmt: skip
+    disabled = family("interceptor_disabled", "gauge", ["interceptor"], {"of": ["masking"], "value": 1})
+    found = troubles(Snapshot(snapshot(denied, disabled, features={"auditing": {"failure": "no leader"}})))
+    assert [one.text for one in found] == [
+        "auditing: no leader",
+        "interceptor masking is disabled after failures",
+        "denied: write of a topic in Produce, 1/s",
+    ]
+
+
+def test_failures_of_registries_and_dead_letters_are_named() -> None:
+    features = {
+        "schema_registries": {"registries": [{"name": "main", "failure": "refused"}, {"name": "b", "failure": None}]},
+        "dead_letters": {"failure": None, "spool_failure": "disk full", "unusable_topics": {"a.dlq": "does not exist"}},
+    }
+    texts = [one.text for one in troubles(Snapshot(snapshot(features=features)))]
+    assert texts == [
+        "schema registries main: refused", "dead letters: disk full", "dead letters: a.dlq: does not exist",
+    ]  # fmt: skip
+
+
+def test_thousands_of_troubles_are_cut() -> None:
+    found = sidecar(reasons=[f"reason {number}" for number in range(5000)])
+    made = status(snapshot(sidecar=found))
+    assert len(made.output.splitlines()) < 40
+    assert f"and {MAX_TROUBLES - 12} more: see --json" in made.output
+
+
+def test_each_rule_names_a_metric_with_the_labels_that_its_text_has() -> None:
+    """Those of the program: a metric that is renamed would never be a trouble."""
+    known = {one.name: set(one.labels) for one in all_families(all_metrics())}
+    for rule in RULES:
+        assert rule.metric in known, rule.metric
+    figures = {"rate", "value", "p99", "left"}
+    for rule in RULES:
+        named = {part.partition("}")[0] for part in rule.text.split("{")[1:]} - figures
+        assert named <= known[rule.metric], rule.metric
+
+
+async def test_a_real_sidecar_is_shown() -> None:
+    async with FakeBroker(1) as broker, pages(broker) as (_, port):
+        made = await command(port, "status")
+        assert made.exit_code == 0, made.output
+        assert made.output.startswith("ready: kafka-sidecar ")
+        assert ", up " in made.output.splitlines()[0]
+        assert f"{broker.address}; metadata received" in made.output
+
+
+def test_in_a_narrow_terminal_long_facts_are_folded_below_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "width", lambda: 60)
+    lines = status(snapshot(sidecar=sidecar(reasons=["because " * 20]))).output.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[1].startswith("  !! not ready: because")
+    assert lines[2].startswith("     because")
+
+
+@pytest.mark.parametrize("columns", [20, 60, 400])
+def test_narrow_and_wide_terminals_get_all_of_a_table(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "width", lambda: columns)
+    lines = list(tables.table(("name", "port"), [("a-broker-with-a-rather-long-name", 19094), ("日本", 1)]))
+    assert all(len(line) <= columns for line in lines)
+    assert "".join("".join(lines).split()).count("19094") == 1
