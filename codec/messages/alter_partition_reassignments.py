@@ -6,6 +6,22 @@ from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.schema.fields import array, boolean, int16, int32, string
 
 
+class ReassignablePartition(Struct):
+    partition_index: int = int32("0+")
+    replicas: tuple[int, ...] | None = array(int32, "0+", nullable="0+", default=None)
+
+
+class ReassignableTopic(Struct):
+    name: str = string("0+")
+    partitions: tuple[ReassignablePartition, ...] = array(ReassignablePartition, "0+")
+
+
+class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
+    timeout_ms: int = int32("0+", default=60000)
+    allow_replication_factor_change: bool = boolean("1+", default=True)
+    topics: tuple[ReassignableTopic, ...] = array(ReassignableTopic, "0+")
+
+
 class ReassignablePartitionResponse(Struct):
     partition_index: int = int32("0+")
     error_code: int = int16("0+")

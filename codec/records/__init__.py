@@ -23,6 +23,7 @@ from kafka_sidecar.codec.records.writing import (
     edit_records,
     encode_headers,
     encode_varint,
+    end_at,
     reseal,
     with_producer,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "edit_records",
     "encode_headers",
     "encode_varint",
+    "end_at",
     "lone_record",
     "reseal",
     "with_header",

@@ -18,6 +18,7 @@ from kafka_sidecar.codec.batch_layout import (
     COUNT_AT,
     CRC_AT,
     HEADER,
+    LAST_OFFSET_DELTA_AT,
     LENGTH_AT,
     LENGTH_FROM,
     PRODUCER_ID_AT,
@@ -95,6 +96,14 @@ def reseal(batch: Batch, records: Records) -> bytes:
     header = bytearray(batch.data[:BATCH_HEADER_SIZE])
     INT32.pack_into(header, COUNT_AT, len(records))
     return _seal(header, records.payload, batch.data[BATCH_HEADER_SIZE:])
+
+
+def end_at(batch: bytes, last_offset_delta: int) -> bytes:
+    """The batch (magic 2) with another last offset, which no record may be after."""
+    data = bytearray(batch)
+    INT32.pack_into(data, LAST_OFFSET_DELTA_AT, last_offset_delta)
+    UINT32.pack_into(data, CRC_AT, crc32c(memoryview(data)[ATTRIBUTES_AT:]))
+    return bytes(data)
 
 
 def build_commit_marker(like: Batch, first_offset: int, last_offset: int) -> bytes:

@@ -14,6 +14,7 @@ import typer
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
 from kafka_sidecar.proxy.cli.admin_client import change_log_level, explain, show_topics
+from kafka_sidecar.proxy.cli.check import check_app
 from kafka_sidecar.proxy.cli.clean_objects import clean_objects
 from kafka_sidecar.proxy.cli.dead_letters.app import dead_letters_app
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
@@ -33,6 +34,7 @@ config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
 app.add_typer(config_app, name="config")
 config_app.command("show")(show_config)
 app.add_typer(policy_app, name="policy")
+app.add_typer(check_app, name="check")
 app.add_typer(interceptor_app, name="interceptor")
 app.add_typer(dead_letters_app, name="dead-letters")
 app.command()(run)

@@ -30,7 +30,11 @@ def _check_version(value: str) -> str:
     return value
 
 
-Acks = Annotated[Literal["all", "1"], BeforeValidator(_read_acks), WithJsonSchema({"enum": ["all", "1", 1, -1, "-1"]})]
+Acks = Annotated[
+    Literal["all", "1"],
+    BeforeValidator(_read_acks),
+    WithJsonSchema({"anyOf": [{"enum": ["all", "1", "-1"]}, {"enum": [1, -1]}]}),
+]
 MinVersion = Annotated[
     str, AfterValidator(_check_version), WithJsonSchema({"type": "string", "pattern": f"^{_VERSION}$"})
 ]

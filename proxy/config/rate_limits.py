@@ -42,6 +42,9 @@ class RateLimit(Section):
     """Requests a second, of all APIs but ApiVersions and logins; with topics, only Produce, Fetch and ShareFetch."""
     burst: Duration = duration_field("1s", gt=0)
     """How many seconds' worth may come at once. Kafka: `quota.window.size.seconds`."""
+    max_wait: Duration = duration_field("10s", gt=0, le=300)
+    """How long a client waits at a time at most; the rest of what it owes counts for its next request. Where many
+    connections share a rate, it holds for as many as it lets through in this time."""
     action: Literal["throttle", "reject"] = "throttle"
     """What becomes of a client that is over the rate: it waits, or what it produces is rejected."""
 

@@ -19,9 +19,9 @@ from kafka_sidecar.proxy.config.principal_rules import UNKNOWN_LOGIN
 MAX_PORT = 65535
 
 
-def duration_field(text: str, gt: float | None = None) -> Any:
+def duration_field(text: str, gt: float | None = None, le: float | None = None) -> Any:
     """A duration field whose default is ``text``, also in the schema: the number of seconds would be invalid there."""
-    return Field(default=seconds(text), json_schema_extra={"default": text}, gt=gt)
+    return Field(default=seconds(text), json_schema_extra={"default": text}, gt=gt, le=le)
 
 
 _HOST = re.compile(r"[\w.:%-]+")

@@ -18,6 +18,7 @@ from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.messages import (
     alter_configs,
+    alter_partition_reassignments,
     create_partitions,
     create_topics,
     delete_topics,
@@ -160,6 +161,16 @@ def _reject_deletion(of: str | delete_topics.DeleteTopicState, why: Rejection) -
     )
 
 
+def _reject_reassignment(of: alter_partition_reassignments.ReassignableTopic, why: Rejection) -> Struct:
+    partitions = (
+        alter_partition_reassignments.ReassignablePartitionResponse(
+            partition_index=one.partition_index, error_code=why.error_code, error_message=why.message
+        )
+        for one in of.partitions
+    )
+    return alter_partition_reassignments.ReassignableTopicResponse(name=of.name, partitions=tuple(partitions))
+
+
 CREATE_TOPICS = ElementsApi(
     request=create_topics.CreateTopicsRequest,
     response=create_topics.CreateTopicsResponse,
@@ -198,4 +209,11 @@ DELETE_TOPICS = ElementsApi(
     arrays=("topics", "topic_names"),
     results="responses",
     reject=_reject_deletion,
+)
+ALTER_PARTITION_REASSIGNMENTS = ElementsApi(
+    request=alter_partition_reassignments.AlterPartitionReassignmentsRequest,
+    response=alter_partition_reassignments.AlterPartitionReassignmentsResponse,
+    arrays=("topics",),
+    results="responses",
+    reject=_reject_reassignment,
 )

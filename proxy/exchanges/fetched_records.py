@@ -1,13 +1,14 @@
 """The records of a fetched partition as a stage of features leaves them: batches changed, emptied or as they came.
 
 What is dropped before visible records leaves a gap. A batch is never sent empty: some clients stop there. Where the
-records of a response end with dropped ones, one COMMIT marker without a transaction carries the consumer over them.
+records of a response end with dropped ones, one COMMIT marker without a transaction carries the consumer over them;
+a batch that ends with dropped ones ends before the marker, since librdkafka's position is else that of the last record.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from kafka_sidecar.codec.checkpoint import ThreadRequiredError
@@ -18,6 +19,7 @@ from kafka_sidecar.codec.records import (
     Records,
     batches,
     build_commit_marker,
+    end_at,
     reseal,
 )
 from kafka_sidecar.codec.visibility import MAX_OFFSET, SHOWN, Visibility, all_visible, offsets_of
@@ -108,8 +110,8 @@ class PartitionReading:
     loop gives up and a thread begins again, and where the stage has to wait."""
 
     __slots__ = (
-        "_api", "_batches", "_hides_unreadable", "_inflated", "_look", "_max_records", "_news", "_records", "_report",
-        "_topic", "_visibilities", "asked",
+        "_api", "_batches", "_hides_unreadable", "_inflated", "_left", "_look", "_max_records", "_news", "_records",
+        "_report", "_topic", "_visibilities", "asked",
     )  # fmt: skip
 
     def __init__(
@@ -143,6 +145,7 @@ class PartitionReading:
         self._batches: list[tuple[Batch, Visibility]] | None = None
         self._inflated: dict[int, Records] = {}  # by index of the batch
         self._news: list[tuple[Batch, bytes | memoryview]] = []  # what is left of those that were looked into
+        self._left: tuple[Batch, Records] | None = None  # the last batch of which some records are dropped
         self.asked: set[Key] = set()  # what was waited for
 
     def inflate(self, limit: int) -> bool:
@@ -202,7 +205,9 @@ class PartitionReading:
                 break
             news.append((batch, new))
             changed = changed or new is not batch.data
-        return _join(news, withheld_from, marker) if changed or withheld_from is not None else UNCHANGED
+        if not changed and withheld_from is None:
+            return UNCHANGED
+        return _join(news, withheld_from, marker, self._left)
 
     def time_out(self) -> Remaining:
         """There was no time to look into the records."""
@@ -254,6 +259,8 @@ class PartitionReading:
             self._report.batches[self._api, "unchanged"] += 1
             return batch.data
         self._report.batches[self._api, "changed" if len(left) else "dropped"] += 1
+        if 0 < len(left) < len(records):
+            self._left = batch, left
         return b"" if not len(left) or _ends_before(batch, left, seen_to) else reseal(batch, left)
 
     def _skip(self, batch: Batch, reason: str) -> bytes | memoryview | None:
@@ -265,20 +272,40 @@ class PartitionReading:
         return None if self._look.hides else batch.data
 
 
-def _join(news: list[tuple[Batch, bytes | memoryview]], withheld_from: int | None, marker: bool) -> Remaining:
-    """Each batch with what is left of it, as one records field."""
+def _join(
+    news: list[tuple[Batch, bytes | memoryview]], withheld_from: int | None, marker: bool,
+    left: tuple[Batch, Records] | None,
+) -> Remaining:  # fmt: skip
+    """Each batch with what is left of it, as one records field; ``left``: of the last one that is left in part."""
     parts = [new for _, new in news if new]
     shown = len(news)
     while shown and not news[shown - 1][1]:
         shown -= 1
-    if shown == len(news):
-        return Remaining(b"".join(parts), withheld_from=withheld_from)
-    (first, _), (_, last) = offsets_of(news[shown][0]), offsets_of(news[-1][0])
-    if not 0 <= first <= last < MAX_OFFSET:  # a consumer could not be carried over them
-        return Remaining(b"".join(parts), withheld_from=first)
-    if marker:
-        parts.append(build_commit_marker(news[-1][0], first, last))
-    return Remaining(b"".join(parts), last + 1, withheld_from)
+    following = None
+    if shown < len(news):
+        (first, _), (_, last) = offsets_of(news[shown][0]), offsets_of(news[-1][0])
+        if not 0 <= first <= last < MAX_OFFSET:  # a consumer could not be carried over them
+            return Remaining(b"".join(parts), withheld_from=first)
+        following = last + 1
+    if marker and news:
+        parts += _tail(news, shown, parts, left)
+    return Remaining(b"".join(parts), following, withheld_from)
+
+
+def _tail(
+    news: list[tuple[Batch, bytes | memoryview]], shown: int, parts: list[bytes | memoryview],
+    left: tuple[Batch, Records] | None,
+) -> Iterator[bytes]:  # fmt: skip
+    """The marker for what is hidden at the end; a batch that ends so ends before it."""
+    first, last = offsets_of(news[shown][0])[0] if shown < len(news) else MAX_OFFSET, offsets_of(news[-1][0])[1]
+    if shown and left is not None and left[0] is (batch := news[shown - 1][0]):
+        delta = max(record.offset_delta for record in left[1])
+        start = batch.header.base_offset + delta + 1
+        if 0 <= delta < batch.header.last_offset_delta and 0 < start <= last < MAX_OFFSET:
+            parts[-1] = end_at(bytes(parts[-1]), delta)
+            first = start
+    if first <= last:
+        yield build_commit_marker(news[-1][0], first, last)
 
 
 def _ends_before(batch: Batch, records: Records, offset: int) -> bool:

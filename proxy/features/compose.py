@@ -19,7 +19,7 @@ from kafka_sidecar.proxy.exchanges.limits import Limits
 from kafka_sidecar.proxy.features.feature import Feature, Rejections, Site, Stages
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.relay.exchange import Begin, Client, Gate
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.relay.watch_pairs import in_turn
 from kafka_sidecar.proxy.runtime.performer import Performer
@@ -184,6 +184,10 @@ class Features:
         """What watches requests of this API and version, if anything."""
         taps = [tap for feature in self._in_order() if (tap := feature.tap(key, version)) is not None]
         return reduce(in_turn, taps) if taps else None
+
+    def gates(self, client: Client) -> tuple[Gate, ...]:
+        """What requests of a new connection have to wait for."""
+        return tuple(gate for feature in self._in_order() if (gate := feature.gate(client)) is not None)
 
     def _in_order(self) -> list[Feature]:
         return [self.made[row.name] for row in FEATURES if row.name in self.made]

@@ -15,7 +15,7 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.refused import Letters
 from kafka_sidecar.proxy.nodes.metadata_client import MetadataClient
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import Client, Gate
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
@@ -160,6 +160,10 @@ class Feature:
 
     def tap(self, key: int, version: int) -> Tap | None:
         """What watches requests of this API and version, if anything."""
+        return None
+
+    def gate(self, client: Client) -> Gate | None:
+        """What requests of a new connection have to wait for, if anything."""
         return None
 
     def families(self) -> Iterable[Family]:

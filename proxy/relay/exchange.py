@@ -114,6 +114,7 @@ class Client(Protocol):
     fetch_state: object | None  # what stages know of where it reads
     account: Account  # of the memory that is used for it
     reports_running: int  # works that notify interceptors of results and may not have ended
+    gates: Sequence[Gate]  # that its requests have to pass now
 
     def mute(self, until: float, why: str) -> None:
         """Read nothing more of it until then, by the sessions' clock, for the rate limit of this name."""

@@ -336,6 +336,7 @@ class Server:
             session = Session(
                 self._routes, time.perf_counter, limits.max_frame, self._budget, self.memory, limits.recorded_requests
             )
+            session.gates = self.features.gates(session)
             if self.record_requests is not None:
                 session.record = self.record_requests(session, session.record)
             number, perform = next(self._numbers), self._performer.perform

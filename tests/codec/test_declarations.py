@@ -15,9 +15,10 @@ from kafka_sidecar.codec.schema.fields import Field
 from kafka_sidecar.codec.schema.versions import Versions, parse_versions
 
 MESSAGES = [
-    "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterClientQuotas", "AlterConfigs", "AlterReplicaLogDirs",
-    "AlterShareGroupOffsets", "AlterUserScramCredentials", "ApiVersions", "ConsumerGroupDescribe",
-    "ConsumerGroupHeartbeat", "CreateAcls", "CreatePartitions", "CreateTopics", "DeleteAcls", "DeleteGroups",
+    "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments",
+    "AlterReplicaLogDirs", "AlterShareGroupOffsets", "AlterUserScramCredentials", "ApiVersions",
+    "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "CreateAcls", "CreatePartitions", "CreateTopics", "DeleteAcls",
+    "DeleteGroups",
     "DeleteRecords", "DeleteShareGroupOffsets", "DeleteTopics", "DescribeConfigs", "DescribeGroups",
     "DescribeProducers", "DescribeShareGroupOffsets", "DescribeTopicPartitions", "DescribeTransactions",
     "ElectLeaders", "EndTxn", "Fetch", "FindCoordinator", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId",
@@ -27,7 +28,7 @@ MESSAGES = [
     "StreamsGroupTopologyDescriptionUpdate", "SyncGroup", "TxnOffsetCommit", "WriteTxnMarkers",
 ]  # fmt: skip
 ONLY_THE_RESPONSE = [  # because it names brokers, lists what not everybody may see, or is a rejection
-    "AddRaftVoter", "AlterPartitionReassignments", "CreateDelegationToken", "DescribeAcls", "DescribeClientQuotas",
+    "AddRaftVoter", "CreateDelegationToken", "DescribeAcls", "DescribeClientQuotas",
     "DescribeCluster", "DescribeDelegationToken", "DescribeLogDirs", "DescribeQuorum", "DescribeUserScramCredentials",
     "ExpireDelegationToken", "ListConfigResources", "ListGroups", "ListPartitionReassignments", "ListTransactions",
     "RemoveRaftVoter", "RenewDelegationToken", "UnregisterBroker", "UnregisterController", "UpdateFeatures",

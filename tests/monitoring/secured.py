@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from harness import sasl
 from harness.cluster import Cluster
 from harness.tls import BROKERS_CA, from_clients, ssl_listener
@@ -95,6 +96,15 @@ def lose_objects(folder: Path, ended: threading.Event) -> None:
     while not ended.wait(2):
         for stored in (one for one in (folder / "objects").rglob("*") if one.is_file()):
             stored.unlink(missing_ok=True)
+
+
+def delete(bootstrap: str, folder: Path, ended: threading.Event) -> None:
+    """Records before an offset that has passed."""
+    admin = AdminClient(settings(bootstrap, folder))
+    while not ended.wait(3):
+        for future in admin.delete_records([TopicPartition(TOPICS[0], 0, 1)]).values():
+            with suppress(KafkaException, TimeoutError):
+                future.result(5)
 
 
 def fail_to_log_in(bootstrap: str, folder: Path, ended: threading.Event) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from hostile import wire
 from hostile.attacks import one_topic
-from monitoring import secured
+from monitoring import limited, secured
 
 from kafka_sidecar.codec.records import NewRecord, build_batch
 
@@ -54,7 +54,8 @@ def produce_many(bootstrap: str, ended: threading.Event) -> None:
     producer = Producer({**QUIET, **settings, "compression.type": "gzip", "enable.idempotence": False, "retries": 0})
     while not ended.is_set():
         for number in range(20_000):
-            producer.produce("slow", b'{"number": %d, "text": "some text that is a little longer"}' % number)
+            with suppress(BufferError):
+                producer.produce("slow", b'{"number": %d, "text": "some text that is a little longer"}' % number)
         producer.flush(5)
 
 
@@ -96,14 +97,14 @@ def set_topic_config(bootstrap: str) -> None:
     admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     entry = ConfigEntry("record.validation.policy", "json", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "trial", incremental_configs=[entry])
-    with suppress(KafkaException):
+    with suppress(KafkaException, TimeoutError):
         admin.incremental_alter_configs([resource])[resource].result(10)
 
 
 @contextmanager
-def clients(first: str, second: str, third: str, folder: Path) -> Any:
+def clients(first: str, second: str, third: str, folder: Path, fourth: str, direct: str) -> Any:
     """All of them, until the block ends; the first sidecar has the configuration, the second one two workers, the third
-    one TLS; ``folder`` has the certificates of the third."""
+    one TLS, the fourth one limits; ``folder`` has the certificates of the third, ``direct`` is past all of them."""
     ended = threading.Event()
     host, _, port = first.partition(":")
     jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
@@ -121,6 +122,10 @@ def clients(first: str, second: str, third: str, folder: Path) -> Any:
         (secured.read_large, (third, folder, ended)),
         (secured.fail_to_log_in, (third, folder, ended)),
         (secured.lose_objects, (folder, ended)),
+        (secured.delete, (third, folder, ended)),
+        (limited.send, (fourth, direct, ended)),
+        (limited.read, (fourth, ended)),
+        (limited.ask, (fourth, ended)),
         *[(produce_large, (first, ended))] * 6,
     ]
     threads = [threading.Thread(target=job, args=arguments, daemon=True) for job, arguments in jobs]

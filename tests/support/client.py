@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kafka_sidecar.proxy.relay.exchange import Client, Exchange, FetchSession, Look, Pass
+from kafka_sidecar.proxy.relay.exchange import Client, Exchange, FetchSession, Gate, Look, Pass
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
@@ -28,6 +29,7 @@ class FakeClient(Client):
     has_closed: bool = False
     limited: object | None = None
     muted_until: float = 0.0
+    gates: Sequence[Gate] = ()
 
     def mute(self, until: float, why: str) -> None:
         self.muted_until = max(until, self.muted_until)

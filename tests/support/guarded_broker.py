@@ -12,12 +12,14 @@ from kafka_sidecar.codec.envelope import decode_request, decode_response, encode
 from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages import (
     alter_configs,
+    alter_partition_reassignments,
     create_partitions,
     create_topics,
     delete_topics,
     describe_configs,
     incremental_alter_configs,
     metadata,
+    streams_group_heartbeat,
 )
 from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.features.compose import Features
@@ -37,6 +39,8 @@ REQUESTS: Mapping[int, type[Message]] = {
     ApiKey.DELETE_TOPICS: delete_topics.DeleteTopicsRequest,
     ApiKey.DESCRIBE_CONFIGS: describe_configs.DescribeConfigsRequest,
     ApiKey.METADATA: metadata.MetadataRequest,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.AlterPartitionReassignmentsRequest,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams_group_heartbeat.StreamsGroupHeartbeatRequest,
 }
 RESPONSES: Mapping[int, type[Message]] = {
     ApiKey.CREATE_TOPICS: create_topics.CreateTopicsResponse,
@@ -46,6 +50,8 @@ RESPONSES: Mapping[int, type[Message]] = {
     ApiKey.DELETE_TOPICS: delete_topics.DeleteTopicsResponse,
     ApiKey.DESCRIBE_CONFIGS: describe_configs.DescribeConfigsResponse,
     ApiKey.METADATA: metadata.MetadataResponse,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.AlterPartitionReassignmentsResponse,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams_group_heartbeat.StreamsGroupHeartbeatResponse,
 }
 
 
@@ -65,6 +71,7 @@ class GuardedBroker:
     factor: int = 1
     tells_defaults: bool = True
     creates_named: bool = True  # auto.create.topics.enable
+    creation_error: int = 0  # of every topic that is to be created
     asked: list[tuple[ApiKey, int, Any]] = field(default_factory=list)  # all that has arrived
 
     def serve(self, frame: bytes) -> bytes:
@@ -82,6 +89,7 @@ class GuardedBroker:
         results, times = [], Counter(topic.name for topic in request.topics)
         for topic in request.topics:
             error = INVALID_REQUEST if times[topic.name] > 1 else EXISTS if topic.name in self.topics else 0
+            error = error or self.creation_error
             count = len(topic.assignments) or topic.num_partitions
             made = Topic(
                 self.partitions if count == -1 else count,
@@ -169,8 +177,32 @@ class GuardedBroker:
             error = 0 if topic.name in self.topics else UNKNOWN
             if error and self.creates_named and request.allow_auto_topic_creation and "/" not in topic.name:
                 self.topics[topic.name] = Topic(self.partitions, self.factor)
-            topics.append(metadata.MetadataResponseTopic(error_code=error, name=topic.name))
+            count = self.topics[topic.name].partitions if not error else 0
+            partitions = tuple(metadata.MetadataResponsePartition(partition_index=at) for at in range(count))
+            topics.append(metadata.MetadataResponseTopic(error_code=error, name=topic.name, partitions=partitions))
         return metadata.MetadataResponse(topics=tuple(topics))
+
+    def _reassign(self, request: Any) -> Message:
+        of: Any = alter_partition_reassignments
+        for topic in request.topics:
+            for partition in topic.partitions:
+                if partition.replicas is not None:
+                    self.topics[topic.name].factor = len(partition.replicas)
+        results = (
+            of.ReassignableTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    of.ReassignablePartitionResponse(partition_index=one.partition_index, error_message=None)
+                    for one in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+        response: Message = of.AlterPartitionReassignmentsResponse(responses=tuple(results), error_message=None)
+        return response
+
+    def _beat(self, request: Any) -> Message:
+        return streams_group_heartbeat.StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=1)
 
 
 _SERVED: Mapping[int, Callable[[GuardedBroker, Any], Message]] = {
@@ -181,6 +213,8 @@ _SERVED: Mapping[int, Callable[[GuardedBroker, Any], Message]] = {
     ApiKey.DELETE_TOPICS: GuardedBroker._delete,
     ApiKey.DESCRIBE_CONFIGS: GuardedBroker._describe,
     ApiKey.METADATA: GuardedBroker._name,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: GuardedBroker._reassign,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: GuardedBroker._beat,
 }
 
 

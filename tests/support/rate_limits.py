@@ -13,6 +13,7 @@ from kafka_sidecar.proxy.features.rate_limits.limits import Limit
 from kafka_sidecar.proxy.features.rate_limits.meter import Meter
 from kafka_sidecar.proxy.features.rate_limits.reject_stage import RejectStage
 from kafka_sidecar.proxy.features.rate_limits.taps import tap
+from kafka_sidecar.proxy.features.rate_limits.waiting import WaitingLine, line_up
 from kafka_sidecar.proxy.relay.exchange import Begin
 from kafka_sidecar.proxy.relay.watch import Tap
 from support import oracle
@@ -43,6 +44,7 @@ class Limited(Dialogue):
         self.topics.remember((topic_id(name), name) for name in NAMES)
         self.requested: list[bytes] = []
         self.meter = Meter(buckets or Buckets(), lambda: self.now, self.topics.name_of, self.requested.append)
+        line_up(self.meter)
         self.load(*given)
         self.session.principal = "User:alice"
 
@@ -50,6 +52,11 @@ class Limited(Dialogue):
         """Apply a configuration."""
         self.meter.rules = self.meter.load(entries(*given))
         self.routes.forget()
+
+    def begin(self) -> Limited:
+        """The connection begins with this configuration."""
+        self.session.gates = (WaitingLine(self.meter, self.session),)
+        return self
 
     def _tap(self, key: int, version: int) -> Tap | None:
         return tap(self.meter, key, version)

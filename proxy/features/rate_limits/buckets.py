@@ -104,6 +104,10 @@ class Bucket:
         everything.full_at[slot] = full_at
         return owed
 
+    def seconds_of(self, amount: float) -> float:
+        """In which so much comes in."""
+        return amount * self._seconds
+
     def owed(self, now: float, amount: float = 0) -> float:
         """The same before it is taken."""
         slot = self._all.find(self._key)

@@ -46,6 +46,7 @@ class Limit:
     def __init__(self, entry: RateLimit, counts: Counts | None = None) -> None:
         self.name = entry.name
         self.burst_s = entry.burst
+        self.max_wait_s = entry.max_wait
         self.rejects = entry.action == "reject"
         self.rates = {name: float(rate) for name in RATES if (rate := getattr(entry, name)) is not None}
         self.per_topic = "topic" in entry.per
@@ -112,7 +113,7 @@ class ClientLimits:
     __slots__ = (
         "_buckets", "_client_id", "_consume", "_consumed", "_principal", "_produce", "_produced", "_rejected",
         "_rejecting", "_topic_of", "consumes", "last", "names_consumed_topics",
-        "names_produced_topics", "produces", "requests",
+        "names_produced_topics", "owed_before_s", "produces", "requests",
         "rules", "session_is_counted", "watches",
     )  # fmt: skip
 
@@ -139,6 +140,7 @@ class ClientLimits:
         self._rejected = Bounded[str | bytes, Taken](MAX_TOPICS)
         self.watches: dict[int, Any] = {}  # what watches its requests, by API and version
         self.session_is_counted = True  # the fetch session, as far as it is not known
+        self.owed_before_s = 0.0  # what others owed when its last request was counted, in seconds
         self.last: tuple[int, Taken] = (0, Taken())  # the last response with records: their bytes, and a topic's
 
     def knows(self, key: str | bytes) -> bool:

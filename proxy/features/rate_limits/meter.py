@@ -15,9 +15,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
 log = logging.getLogger(__name__)
 
-# A client is muted for no longer at a time: Kafka's window of byte quotas (11 samples of a second, one of which has not
-# ended), and what a request that is not read meanwhile waits has to be below the clients' request timeouts.
-MAX_MUTE_S = 10.0
+SOON_S = 0.005  # less is not worth a wait: timers are not exact
 LOG_EVERY_S = 10.0  # a line for each limit and client
 MAX_MUTED = 10_000  # connections that are remembered before those that are read again are forgotten
 
@@ -37,6 +35,7 @@ class Meter:
         name_of: Callable[[bytes], str | None],
         request_name: Callable[[bytes], None] = lambda topic_id: None,
         shows_buckets: bool = True,
+        come_early: Callable[[Client, float], None] = lambda client, seconds: None,
     ) -> None:
         """
         Args:
@@ -44,6 +43,7 @@ class Meter:
             name_of: of a topic, by its id.
             request_name: asks for one that is not known, for later requests.
             shows_buckets: whether this process says how many there are; all workers have the same.
+            come_early: is called with a client whose request came while others owed something, and for how long.
         """
         self.rules: Sequence[Limit] = ()
         self.clock = clock
@@ -51,6 +51,7 @@ class Meter:
         self._name_of = name_of
         self._request_name = request_name
         self._shows_buckets = shows_buckets
+        self.come_early = come_early
         self._lines = LogLimiter(LOG_EVERY_S, clock)
         self._muted: dict[int, float] = {}  # until when, by the connection's number
         self._counts: dict[str, Counts] = {}  # by the limit's name, of all since the start
@@ -77,7 +78,7 @@ class Meter:
         """The client has sent a request, whatever it is."""
         for tank in limits.requests:
             if (owed := tank.bucket.take(1, now)) > 0:
-                self._mute(client, tank, owed, now)
+                self._mute(client, tank, owed, now, 1)
 
     def produced(self, client: Client, limits: ClientLimits, rows: Sequence[Row], now: float) -> None:
         """The client has sent these records."""
@@ -87,7 +88,7 @@ class Meter:
             for tank in of_bytes:
                 tank.limit.counts.produce_bytes += size
                 if (owed := tank.bucket.take(size, now)) > 0:
-                    self._mute(client, tank, owed, now)
+                    self._mute(client, tank, owed, now, size)
             if of_records or of_requests:
                 asked = self._take(client, of_records, of_requests, records, now, asked)
 
@@ -102,7 +103,7 @@ class Meter:
             for tank in of_bytes:
                 tank.limit.counts.consume_bytes += size
                 if (owed := tank.bucket.take(size, now)) > 0:
-                    self._mute(client, tank, owed, now)
+                    self._mute(client, tank, owed, now, size)
             if of_records or of_requests:
                 asked = self._take(client, of_records, of_requests, records, now, asked)
             if of_bytes:
@@ -121,7 +122,7 @@ class Meter:
             now = self.clock()
             for tank in taken.bytes:
                 if (owed := tank.bucket.owed(now, size)) > 0:
-                    self._mute(client, tank, owed, now)
+                    self._mute(client, tank, owed, now, size)
 
     def admit(self, client: Client, topic: str, size: int, records: int) -> str | None:
         """Take what a batch needs; the name of the limit that rejects it, of which nothing is taken then.
@@ -147,17 +148,25 @@ class Meter:
         asked = set() if asked is None else asked
         for tank in of_records:
             if (owed := tank.bucket.take(records, now)) > 0:
-                self._mute(client, tank, owed, now)
+                self._mute(client, tank, owed, now, records)
         for tank in of_requests:
             if tank.limit.per_topic or id(tank.limit) not in asked:
                 asked.add(id(tank.limit))
                 if (owed := tank.bucket.take(1, now)) > 0:
-                    self._mute(client, tank, owed, now)
+                    self._mute(client, tank, owed, now, 1)
         return asked
 
-    def _mute(self, client: Client, tank: Tank, owed_s: float, now: float) -> None:
-        """Mute the client until nothing is owed, but not for ever: the rest is owed when it sends the next request."""
-        limit, until, before = tank.limit, now + min(owed_s, MAX_MUTE_S), self._muted.get(client.number, 0.0)
+    def _mute(self, client: Client, tank: Tank, owed_s: float, now: float, amount: float) -> None:
+        """Mute the client until nothing is owed, but not for ever: the rest is owed when it sends the next request.
+
+        Args:
+            amount: its own part of it.
+        """
+        limit, before = tank.limit, self._muted.get(client.number, 0.0)
+        until = now + min(owed_s, limit.max_wait_s)
+        others_s = owed_s - tank.bucket.seconds_of(amount)
+        if others_s > SOON_S and before < now + others_s - SOON_S:  # it has not been muted for that
+            self.come_early(client, min(others_s, limit.max_wait_s))
         if until > before:
             limit.counts.throttled += 1
             limit.counts.throttled_s += until - max(before, now)

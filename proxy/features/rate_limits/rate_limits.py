@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -13,7 +14,9 @@ from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stage
 from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
 from kafka_sidecar.proxy.features.rate_limits.meter import Meter
 from kafka_sidecar.proxy.features.rate_limits.taps import tap
+from kafka_sidecar.proxy.features.rate_limits.waiting import Delay, WaitingLine, line_up
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
+from kafka_sidecar.proxy.relay.exchange import Client, Gate
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.telemetry.metrics import Family
@@ -32,6 +35,8 @@ class RateLimits(Feature):
         self.meter = Meter(
             Buckets(worker.shared), clock, site.topics.name_of, self._request_name, shows_buckets=worker.number == 1
         )
+        line_up(self.meter)
+        site.performer.add(Delay, _wait)
 
     def load(self, config: Config) -> Callable[[], None]:
         rules = self.meter.load(config.rate_limits)
@@ -40,6 +45,9 @@ class RateLimits(Feature):
             self.meter.rules = rules
 
         return use
+
+    def gate(self, client: Client) -> Gate | None:
+        return WaitingLine(self.meter, client) if any(not limit.rejects for limit in self.meter.rules) else None
 
     def stages(self) -> Stages:
         rejecting = [limit for limit in self.meter.rules if limit.rejects]
@@ -66,6 +74,10 @@ class RateLimits(Feature):
         if topic_id not in self._requested and len(self._requested) < MAX_REQUESTED:
             self._requested.add(topic_id)
             spawn(_learn_name(self._names, topic_id, self._requested), "request the name of a limited topic")
+
+
+async def _wait(need: Delay) -> None:
+    await asyncio.sleep(need.seconds)
 
 
 async def _learn_name(names: TopicNameCache, topic_id: bytes, requested: set[bytes]) -> None:

@@ -176,10 +176,7 @@ class Guard:
         yield from self._of_name(of.name)
         if of.partitions is not None and not self.partitions.hold(of.partitions):
             yield Violation(Rule.PARTITIONS, f"partitions={of.partitions}, allowed: {self.partitions}")
-        for factor in sorted(set(of.replication_factors or ())):
-            if not self.replication_factor.hold(factor):
-                allowed = self.replication_factor
-                yield Violation(Rule.REPLICATION_FACTOR, f"replication.factor={factor}, allowed: {allowed}")
+        yield from self.of_replicas(of.replication_factors or ())
         yield from self._missing(name for name, value in of.configs if value is not None)
         yield from self._of_values(of.configs, own)
 
@@ -198,6 +195,13 @@ class Guard:
         """What more partitions of a topic violate; ``count``: of all."""
         if self.partitions.high is not None and count > self.partitions.high:
             yield Violation(Rule.PARTITIONS, f"partitions={count}, allowed: {self.partitions}")
+
+    def of_replicas(self, factors: Iterable[int]) -> Iterator[Violation]:
+        """What numbers of replicas violate, each of some partition."""
+        for factor in sorted(set(factors)):
+            if not self.replication_factor.hold(factor):
+                allowed = self.replication_factor
+                yield Violation(Rule.REPLICATION_FACTOR, f"replication.factor={factor}, allowed: {allowed}")
 
     def of_replaced(self, configs: Sequence[tuple[str, str | None]], own: Collection[str]) -> Iterator[Violation]:
         """What configs violate that replace all others of a topic."""

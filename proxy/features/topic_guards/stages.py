@@ -1,4 +1,5 @@
-"""CreateTopics, CreatePartitions, AlterConfigs, IncrementalAlterConfigs and DeleteTopics: the stages of guards.
+"""CreateTopics, CreatePartitions, AlterConfigs, IncrementalAlterConfigs, DeleteTopics and
+AlterPartitionReassignments: the stages of guards.
 
     request --> each topic checked --> what violates a guard is cut out --> the stages that follow --> broker
                      |
@@ -273,7 +274,7 @@ class CreationRun(GuardTopicsRun):
     __slots__ = ()
 
     def _close(self, one: Checked, result: Any) -> None:
-        known = _creation(one.element, result.num_partitions, result.replication_factor)
+        known = creation(one.element, result.num_partitions, result.replication_factor)
         if one.guard.depends_on_defaults(known):
             one.violations = [
                 Violation(
@@ -357,7 +358,7 @@ def _whole(config: Any, guard: Guard, current: Mapping[str, str]) -> Any:
     return replace_fields(config, config_operation=int(Operation.SET), value=",".join(parts))
 
 
-def _creation(topic: Any, partitions: int = DEFAULT, replication_factor: int = DEFAULT) -> Creation:
+def creation(topic: Any, partitions: int = DEFAULT, replication_factor: int = DEFAULT) -> Creation:
     """What a client asks for; the numbers that it leaves to the broker are given."""
     configs = [(config.name, config.value) for config in topic.configs]
     if topic.assignments:
@@ -379,8 +380,8 @@ def _triples(configs: Iterable[Any]) -> list[tuple[str, int, str | None]]:
 
 
 def _find_creation(guard: Guard, topic: Any, own: Collection[str]) -> Found:
-    creation = _creation(topic)
-    return guard.of_creation(creation, own), guard.depends_on_defaults(creation)
+    asked = creation(topic)
+    return guard.of_creation(asked, own), guard.depends_on_defaults(asked)
 
 
 def _find_replaced(guard: Guard, resource: Any, own: Collection[str]) -> Found:
@@ -394,6 +395,10 @@ def _find_incremental(guard: Guard, resource: Any, own: Collection[str]) -> Foun
 
 def _find_partitions(guard: Guard, topic: Any, own: Collection[str]) -> Found:
     return guard.of_partitions(topic.count), False
+
+
+def _find_reassignment(guard: Guard, topic: Any, own: Collection[str]) -> Found:
+    return guard.of_replicas({len(one.replicas) for one in topic.partitions if one.replicas is not None}), False
 
 
 def _find_deletion(guard: Guard, topic: Any, own: Collection[str]) -> Found:
@@ -442,6 +447,10 @@ GUARDED_APIS: Mapping[int, GuardedApi] = {
         ),
         _guarded(
             elements.DELETE_TOPICS, ApiKey.DELETE_TOPICS, "delete", _find_deletion, _name_or_id, question_from=None
+        ),
+        _guarded(
+            elements.ALTER_PARTITION_REASSIGNMENTS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, "alter", _find_reassignment,
+            _name, question_from=None,
         ),
     )
 }  # fmt: skip

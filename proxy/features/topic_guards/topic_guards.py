@@ -22,6 +22,7 @@ from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Stages
 from kafka_sidecar.proxy.features.topic_guards.automatic import NamedTopics
 from kafka_sidecar.proxy.features.topic_guards.guards import Guards
 from kafka_sidecar.proxy.features.topic_guards.stages import GUARDED_APIS, GuardTopics, Site
+from kafka_sidecar.proxy.features.topic_guards.streams import StreamsTopics
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 log = logging.getLogger(__name__)
@@ -94,12 +95,15 @@ class TopicGuards(Feature):
             ApiKey.ALTER_CONFIGS: site.guards.any(lambda guard: guard.limits_configs),
             ApiKey.INCREMENTAL_ALTER_CONFIGS: site.guards.any(lambda guard: guard.limits_configs),
             ApiKey.DELETE_TOPICS: site.guards.any(lambda guard: not guard.may_delete),
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS: site.guards.any(lambda guard: guard.replication_factor.is_set),
         }
         stages: dict[int, MessageStage] = {
             key: GuardTopics(GUARDED_APIS[key], site) for key, is_wanted in wanted.items() if is_wanted
         }
         if site.guards.any(lambda guard: guard.limits_automatic_creation):
             stages[ApiKey.METADATA] = NamedTopics(site)
+        if site.guards.any(lambda guard: guard.limits_creation):
+            stages[ApiKey.STREAMS_GROUP_HEARTBEAT] = StreamsTopics(site)
         return Stages(messages=stages)
 
     def families(self) -> Iterable[Family]:

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from kafka_sidecar.plugins.units import seconds
+from kafka_sidecar.proxy.features.producer_habits.rows import join_rows
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.admin.live.live import Live
 from kafka_sidecar.proxy.server.admin.live.sample import Sample, own_sample
@@ -81,12 +82,13 @@ class Listing:
     limit: int  # as many as one worker lists
     order: str  # the key by which the newest is first
     is_falling: bool = False
+    join: Callable[[list[Any]], list[Any]] = lambda entries: entries  # those of one thing at several workers
 
 
 LISTINGS = {
     "/rejections": Listing("rejections", 100, "timestamp", is_falling=True),
     "/connections": Listing("connections", 200, "duration_s"),
-    "/producers": Listing("producers", 500, "at", is_falling=True),
+    "/producers": Listing("producers", 500, "at", is_falling=True, join=join_rows),
 }
 
 
@@ -201,7 +203,8 @@ class WorkerPages:
         """The newest of all workers, newest first."""
         found = {worker.number: _value(page) for worker, page in (await self._found(target)).items()}
         values = list(found.values())
-        entries = [{**entry, "worker": number} for number, one in found.items() for entry in one.pop(listing.name)]
+        every = [{**entry, "worker": number} for number, one in found.items() for entry in one.pop(listing.name)]
+        entries = listing.join(every)
         entries.sort(key=itemgetter(listing.order), reverse=listing.is_falling)
         sums = {name: sum(one[name] for one in values) for name in dict.fromkeys(chain.from_iterable(values))}
         return json_page(200, {**sums, listing.name: entries[: listing.limit]})

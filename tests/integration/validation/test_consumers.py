@@ -88,6 +88,18 @@ def test_rejected_records_are_hidden_or_marked_and_no_lag_remains(
     assert checked.lag(group) == {(topic, 0): 0}
 
 
+@pytest.mark.parametrize("client", READERS)
+def test_no_lag_remains_of_records_that_are_hidden_at_the_end_of_a_batch(
+    checked: Intercepted, readers: Mapping[str, Reader], client: str
+) -> None:
+    topic = checked.topic(f"hidden-tail-{client}")
+    send(checked.cluster.direct, topic, [[good(1)], [good(2), *bad(2)]], "zstd")
+    read = readers[client](checked.sidecar.bootstrap, [topic], topic, How())
+    assert [*read.values(topic)] == [good(1), good(2)]
+    assert read.positions == {(topic, 0): 4}
+    assert checked.lag(topic) == {(topic, 0): 0}
+
+
 @pytest.mark.parametrize(("topic", "action"), [("named-own", "mark"), ("shadow-all", "shadow")])
 def test_a_policy_and_header_of_its_own_and_shadow(
     checked: Intercepted, readers: Mapping[str, Reader], topic: str, action: str

@@ -212,7 +212,7 @@ ORDER = {
     "METADATA": ["DescribedTopics", "NamedTopics"],
     "SHARE_ACKNOWLEDGE": ["CheckShared"],
     "DESCRIBE_TOPIC_PARTITIONS": ["CheckPages"],
-    "STREAMS_GROUP_HEARTBEAT": ["CheckStreams"],
+    "STREAMS_GROUP_HEARTBEAT": ["CheckStreams", "StreamsTopics"],
     "CREATE_TOPICS": ["Check", "GuardTopics", "AlterConfigs"],
     "ALTER_CONFIGS": ["Check", "GuardTopics", "AlterConfigs"],
     "INCREMENTAL_ALTER_CONFIGS": ["Check", "GuardTopics", "AlterConfigs"],

@@ -20,7 +20,8 @@ from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 LIMITED: dict[str, Any] = {"partitions": {"max": 50}}
 CONFIGS = {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
-CREATING = {ApiKey.CREATE_TOPICS, ApiKey.METADATA}
+CREATING = {ApiKey.CREATE_TOPICS, ApiKey.METADATA, ApiKey.STREAMS_GROUP_HEARTBEAT}
+CONFIGURED = {ApiKey.CREATE_TOPICS, ApiKey.STREAMS_GROUP_HEARTBEAT}
 
 
 def created(features: Features, *names: str, partitions: int = 60) -> list[tuple[int, Any]]:
@@ -37,13 +38,13 @@ def created(features: Features, *names: str, partitions: int = 60) -> list[tuple
         ({}, set()),
         (LIMITED, {ApiKey.CREATE_PARTITIONS, *CREATING}),
         ({"partitions": {"min": 3}}, CREATING),
-        ({"replication_factor": {"min": 3}}, CREATING),
+        ({"replication_factor": {"min": 3}}, {*CREATING, ApiKey.ALTER_PARTITION_REASSIGNMENTS}),
         ({"naming": "x"}, CREATING),
         ({"create": "deny"}, CREATING),
         ({"delete": "deny"}, {ApiKey.DELETE_TOPICS}),
-        ({"configs": {"retention.ms": {"max": 1}}}, {ApiKey.CREATE_TOPICS, *CONFIGS}),
+        ({"configs": {"retention.ms": {"max": 1}}}, {*CONFIGURED, *CONFIGS}),
         ({"configs": {"retention.ms": {"required": True}}}, {*CREATING, *CONFIGS}),
-        ({"other_configs": "deny"}, {ApiKey.CREATE_TOPICS, *CONFIGS}),
+        ({"other_configs": "deny"}, {*CONFIGURED, *CONFIGS}),
     ],
 )
 def test_only_apis_of_which_an_entry_says_something_are_looked_into(entry: dict[str, Any], expected: set[int]) -> None:
