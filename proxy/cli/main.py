@@ -23,6 +23,7 @@ from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_e
 from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.cli.run import run
 from kafka_sidecar.proxy.cli.scram_user import print_scram_user
+from kafka_sidecar.proxy.cli.tap import tap_app
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -32,6 +33,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(policy_app, name="policy")
 app.add_typer(interceptor_app, name="interceptor")
 app.add_typer(dead_letters_app, name="dead-letters")
+app.add_typer(tap_app, name="tap")
 app.command()(run)
 app.command()(explain)
 app.command("topics")(show_topics)

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from kafka_sidecar.codec.apis import APIS
@@ -32,6 +32,8 @@ from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.recorder import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.relay.watch import Tap
+from kafka_sidecar.proxy.relay.watch_pairs import in_turn
 from kafka_sidecar.proxy.runtime.admission import (
     BACKLOG,
     Admission,
@@ -86,6 +88,8 @@ class Server:
         self.closed: deque[tuple[float, dict[str, Any]]] = deque(maxlen=MAX_CLOSED)  # when (since 1970), and their keys
         self.listening = False
         self.record_requests: Callable[[Session, Record], Record] | None = None  # besides the flight recorder
+        self._watched: Callable[[int, int], Tap | None] | None = None  # by open taps of the admin port
+        self._on_connection: Callable[[Connection, Closing | None], None] | None = None
         self.last_metadata = "not requested yet"  # what became of the sidecar's own last request
         self._bind_host = host_port(config.listen)[0]
         self.tls = TlsSides(config)
@@ -145,7 +149,7 @@ class Server:
         rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
         relays_logins = self.broker_logins is None and self._client_logins is None
         answer = local_response if relays_logins else reject_client_logins(local_response)
-        return Routes(self.metrics, rewrites.response, answer, self._exchange_of, self.features.tap)
+        return Routes(self.metrics, rewrites.response, answer, self._exchange_of, self._tap_of)
 
     def _exchange_of(self, key: int, version: int) -> Begin | None:
         """Called once for each API and version that clients use."""
@@ -155,6 +159,21 @@ class Server:
             name = APIS[key].name if key in APIS else str(key)
             log.debug("route made", extra={"api": name, "detail": f"version {version}: {what}"})
         return found
+
+    def _tap_of(self, key: int, version: int) -> Tap | None:
+        """As `_exchange_of`."""
+        taps = [self.features.tap(key, version), self._watched(key, version) if self._watched is not None else None]
+        return reduce(in_turn, found) if (found := [tap for tap in taps if tap is not None]) else None
+
+    def watch(
+        self,
+        tap: Callable[[int, int], Tap | None] | None,
+        on_connection: Callable[[Connection, Closing | None], None] | None,
+    ) -> None:
+        """Show requests that begin from now on to a tap for each API and version, and connections as they begin and
+        end (then with the reason). None: no longer."""
+        self._watched, self._on_connection = tap, on_connection
+        self._routes.forget()
 
     async def start(self) -> None:
         """Bind the bootstrap listener and start the metadata refresh.
@@ -259,6 +278,8 @@ class Server:
                 "connection accepted",
                 extra={"session": connection.number, "client": connection.peer, "listener": connection.listener},
             )
+        if self._on_connection is not None:
+            self._on_connection(connection, None)
         return self._admission.enter(connection.ip)
 
     def spoke(self, chunk: bytes) -> Closing | None:
@@ -277,6 +298,8 @@ class Server:
 
     def _log_end(self, connection: Connection, closing: Closing) -> None:
         self.closed.append((time.time(), closed_keys(connection, closing)))
+        if self._on_connection is not None:
+            self._on_connection(connection, closing)
         if closing.cause in NORMAL_CAUSES:
             log.info("connection ended", extra=end_keys(connection, closing))
         elif (suppressed := self._lines.due(end_kind(connection, closing))) is not None:
