@@ -29,7 +29,7 @@ Seconds = Annotated[float | None, typer.Option(min=0.01, help="End after so many
 
 Row = Mapping[str, Any]
 ENDS_WELL = ("count", "seconds")
-WIDE, NARROW = 32, 12  # columns
+WIDE, API, NARROW = 32, 28, 12  # columns
 
 
 @tap_app.command()
@@ -227,7 +227,7 @@ def _request(line: Row) -> str:
     error = f" {error_name(line['error_code'])}" if line["error_code"] else ""
     sizes = f"{line['request_bytes']} B > {line['response_bytes'] if line['response_bytes'] is not None else '-'} B"
     return _columns(
-        line, (f"{line['api']} v{line['version']}", 2 * NARROW), (topics or "-", WIDE), (sizes, 2 * NARROW),
+        line, (f"{line['api']} v{line['version']}", API), (topics or "-", WIDE), (sizes, 2 * NARROW),
         (took + error, WIDE), (_who(line), 0),
     )  # fmt: skip
 

@@ -227,7 +227,7 @@ class RequestDriver(Driver):
 
     def _show(self, watch: Watch, decision: Outcome) -> None:
         if isinstance(watch, TimedWatch):
-            watch.decided(self._clock())
+            watch.decided(self._clock(), isinstance(decision, Respond))
         if decision.frame is not self._frame:
             watch.forwarded(b"" if isinstance(decision, Respond) else decision.frame)
         if self._exchange is not None and (large := self._exchange.large_messages()):

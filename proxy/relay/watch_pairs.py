@@ -56,8 +56,8 @@ class TimedWatch(SizedWatch):
 
     __slots__ = ()
 
-    def decided(self, now: float) -> None:
-        """An exchange has looked into the request, which now goes on or is answered here. ``now``: seconds."""
+    def decided(self, now: float, is_answered: bool) -> None:
+        """An exchange has looked into the request, which now goes on, or ``is_answered`` here. ``now``: seconds."""
 
     def arrived(self, now: float) -> None:
         """The broker's response has begun to arrive, and an exchange is to look into it."""
@@ -103,10 +103,10 @@ class WatchPair(TimedWatch):
             if isinstance(watch, SizedWatch):
                 watch.begins(size)
 
-    def decided(self, now: float) -> None:
+    def decided(self, now: float, is_answered: bool) -> None:
         for watch in self._watches:
             if isinstance(watch, TimedWatch):
-                watch.decided(now)
+                watch.decided(now, is_answered)
 
     def arrived(self, now: float) -> None:
         for watch in self._watches:

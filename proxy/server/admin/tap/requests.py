@@ -79,7 +79,7 @@ class RequestWatch(TimedWatch):
     """One request."""
 
     __slots__ = (
-        "_arrived", "_began", "_client", "_decided", "_head", "_line", "_parts", "_response_bytes", "_shown_at", "_tap",
+        "_arrived", "_began", "_client", "_decided", "_head", "_is_answered_here", "_line", "_parts", "_response_bytes", "_shown_at", "_tap",
         "is_shown",
     )  # fmt: skip
 
@@ -90,6 +90,7 @@ class RequestWatch(TimedWatch):
         self._began = now
         self._decided: float | None = None
         self._arrived: float | None = None
+        self._is_answered_here = False
         self._head = b""  # of a request that comes in pieces
         self._line: dict[str, Any] = {}
         self._parts = b""  # of a response that comes in pieces
@@ -129,8 +130,8 @@ class RequestWatch(TimedWatch):
             if len(topics) > MAX_TOPICS:
                 self._line["topics_left"] = len(topics) - MAX_TOPICS
 
-    def decided(self, now: float) -> None:
-        self._decided = now
+    def decided(self, now: float, is_answered: bool) -> None:
+        self._decided, self._is_answered_here = now, is_answered
 
     def arrived(self, now: float) -> None:
         self._arrived = now
@@ -150,8 +151,7 @@ class RequestWatch(TimedWatch):
         elif len(self._parts) < min(self._response_bytes, MAX_RESPONSE_BYTES):
             self._parts += data[start : min(end, start + MAX_RESPONSE_BYTES)]
         if last:
-            by = "sidecar" if self._decided is not None and self._arrived is None else "broker"
-            self._show(by, now)
+            self._show("sidecar" if self._is_answered_here else "broker", now)
 
     def _show(self, answered_by: str, now: float | None) -> None:
         if not self.is_shown:
@@ -160,8 +160,10 @@ class RequestWatch(TimedWatch):
         tap = self._tap
         took_s = None if now is None else max(0.0, self._shown_at - self._began)
         waited_s = took_s
-        if self._decided is not None:
-            waited_s = max(0.0, self._arrived - self._decided) if self._arrived is not None else 0.0
+        if self._is_answered_here:
+            waited_s = 0.0
+        elif self._decided is not None:  # an exchange has looked into the request, perhaps into the response too
+            waited_s = max(0.0, (self._arrived or self._shown_at) - self._decided)
         is_answered = self._response_bytes >= 0
         tap.open.add(
             {
