@@ -79,8 +79,8 @@ class RequestWatch(TimedWatch):
     """One request."""
 
     __slots__ = (
-        "_arrived", "_began", "_client", "_decided", "_head", "_is_answered_here", "_line", "_parts", "_response_bytes", "_shown_at", "_tap",
-        "is_shown",
+        "_arrived", "_began", "_client", "_decided", "_head", "_is_answered_here", "_line", "_parts", "_response_bytes",
+        "_shown_at", "_tap", "is_shown",
     )  # fmt: skip
 
     def __init__(self, tap: RequestsTap, client: Client, now: float) -> None:
