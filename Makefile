@@ -198,6 +198,10 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 bench-page: install ## CPU of the sidecar at 50,000 records a second with ten open pages, against none
 	$(BIN)/python bench/page.py
 
+.PHONY: bench-tap
+bench-tap: install ## CPU of the sidecar at 50,000 records a second with an open tap of each kind, against none
+	$(BIN)/python bench/tap.py
+
 .PHONY: bench-validate
 bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
 	$(BIN)/python bench/validate.py

@@ -16,5 +16,6 @@ class Tap(Section):
     """Whether a tap may show the values of records and of their headers, with `--show-values`."""
     max_open: int = Field(default=4, ge=1, le=64)
     """How many taps may be open at a time."""
-    max_rate: int = Field(default=500, ge=1, le=10_000)
-    """Lines a second of a tap, of all workers together; what is above is skipped, and counted."""
+    max_rate: int = Field(default=100, ge=1, le=10_000)
+    """Lines a second of a tap, of all workers together; those of five seconds may come at once. More are
+    skipped, and counted."""

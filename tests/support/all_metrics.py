@@ -200,7 +200,7 @@ def _taps() -> TapStreams:
     taps = TapStreams(lambda wanted, deliver: lambda: None, Tap)
     taps.counts.update(opened=901, lines=902)
     taps.lost.update(rate=903, slow_reader=904)
-    taps._streams = dict.fromkeys(range(3))  # type: ignore[arg-type]
+    taps._streams = dict.fromkeys(range(3))  # type: ignore[assignment]
     return taps
 
 

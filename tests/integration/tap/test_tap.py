@@ -193,7 +193,18 @@ def test_connections_are_shown_when_they_open_and_close(sidecar: Sidecar) -> Non
 def test_the_command_prints_escaped_lines_and_ends_after_its_count(sidecar: Sidecar, tmp_path: Path) -> None:
     create_topic(sidecar.bootstrap, "printed", 1)
     printed = tmp_path / "printed"
-    words = [COMMAND, "tap", "records", "--topic", "printed", "--count", "2", "--show-values", "--admin", sidecar.admin]
+    words = [
+        str(COMMAND),
+        "tap",
+        "records",
+        "--topic",
+        "printed",
+        "--count",
+        "2",
+        "--show-values",
+        "--admin",
+        sidecar.admin,
+    ]
     with printed.open("w") as out, subprocess.Popen(words, stdout=out, stderr=subprocess.PIPE, text=True) as command:
         assert command.stderr is not None
         assert command.stderr.readline().startswith("tapping records")
@@ -216,7 +227,7 @@ def test_the_command_says_that_the_sidecar_has_stopped_and_ends_with_one(cluster
         assert refusal(sidecar, "kind=records&show=values") == (
             403, "values are not shown here: set tap.allow_values: true in the configuration of the sidecar",
         )  # fmt: skip
-        words = [COMMAND, "tap", "requests", "--admin", sidecar.admin]
+        words = [str(COMMAND), "tap", "requests", "--admin", sidecar.admin]
         with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as command:
             assert command.stderr is not None
             assert command.stderr.readline().startswith("tapping requests")

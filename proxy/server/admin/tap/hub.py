@@ -41,7 +41,7 @@ TAPS: Mapping[str, MakeTap] = {RECORDS: records_tap, REQUESTS: requests_tap}
 
 
 class Hub:
-    """Opens taps, and puts them into the way of what passes."""
+    """Opens taps, and lets them see what passes."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -13,6 +13,7 @@ from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.server.admin.tap.wanted import Filter, Wanted
 
 FLUSH_S = 0.1  # lines wait at most so long, and leave together
+BURST_S = 5.0  # of lines that were not used may come at once
 GRANT_S = 0.25  # lines are granted for so long at a time: many of one request are cheaper than a few of each
 MAX_ENCODED = 250  # in a turn of the event loop
 MAX_NAME_CHARS = 249  # of a client id, software and principal
@@ -46,7 +47,8 @@ class OpenTap:
         self._call_later = call_later
         self._clock = clock
         self._granted_to = clock()  # up to when lines have been granted
-        self._left = float(rate)
+        self._most = rate * BURST_S
+        self._left = self._most
         self._lines: list[Mapping[str, Any]] = []
         self._skipped = 0
         self._timer: Timer | None = None
@@ -72,7 +74,7 @@ class OpenTap:
         now = self._clock()
         if (steps := int((now - self._granted_to) / GRANT_S)) > 0:
             self._granted_to += steps * GRANT_S
-            self._left = min(self._rate, self._left + steps * GRANT_S * self._rate)
+            self._left = min(self._most, self._left + steps * GRANT_S * self._rate)
         return self._left
 
     def skip(self, number: int) -> None:

@@ -17,6 +17,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
 from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED, ProduceWalk, Sent, acknowledge
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedRequest
@@ -41,6 +42,7 @@ MAX_FRAME_BYTES = 16 << 20  # that is copied
 MAX_ACKNOWLEDGED_BYTES = 256 << 10  # of a response to Produce
 MAX_POSITIONS_BYTES = 256 << 10  # of a Fetch request
 ALL_TIME_MS = 1 << 50
+MAX_KNOWN = 1_000  # partitions of which it is remembered whether they are wanted
 OLDEST_FETCH = 4  # version
 
 
@@ -100,7 +102,7 @@ class Copy:
 class RecordsTap(Tap):
     """What one API and version shows to an open tap."""
 
-    __slots__ = ("direction", "key", "open", "reader", "show", "version")
+    __slots__ = ("_known", "_wants_all", "direction", "key", "open", "reader", "show", "version")
 
     def __init__(self, open_tap: OpenTap, reader: Reader, key: int, version: int) -> None:
         self.open = open_tap
@@ -110,13 +112,22 @@ class RecordsTap(Tap):
         self.direction = "produced" if key == ApiKey.PRODUCE else "fetched"
         wanted = open_tap.wanted
         self.show = Show("keys" in wanted.show, "values" in wanted.show, wanted.salt)
+        self._wants_all = not {"topic", "partition"} & wanted.filters.keys()
+        self._known = Bounded[tuple[Key, int], bool](MAX_KNOWN)  # what is wanted, of partitions
 
     def wants(self, key: Key, index: int) -> bool:
         """Whether records of a partition are shown."""
-        one = self.open.filter
-        return one.allows("partition", str(index)) and (
-            one.topics is None or ((name := self.reader.name_of(key)) is not None and one.topics(name))
-        )
+        if self._wants_all:
+            return True
+        known = self._known.get((key, index))
+        if known is None:
+            one, name = self.open.filter, self.reader.name_of(key)
+            known = one.allows("partition", str(index)) and (
+                one.topics is None or (name is not None and one.topics(name))
+            )
+            if name is not None:
+                self._known[key, index] = known
+        return known
 
     def show_request(
         self, client: Client, state: object, frames: Frames, data: bytes, at: int, size: int, waits: object, now: float
@@ -127,7 +138,23 @@ class RecordsTap(Tap):
             watch = self.begin(client, state, now)
             frames.edit(WatchedRequest(watch, waits is not None))
             return watch
+        if self.key == ApiKey.PRODUCE and size <= SLICE_BYTES and self._is_passed(data, at, at + size):
+            return None
         return self.begin_whole(client, data, at, size, waits)
+
+    def _is_passed(self, data: bytes, at: int, end: int) -> bool:
+        """Whether nothing of a small Produce request is shown now, which is counted: that is most of them."""
+        walk = ProduceWalk(self.version)
+        walk.try_feed(data, at, end, True)
+        number = 0
+        for row in walk.rows:
+            if self._wants_all or self.wants(row.key, row.index):
+                number += row.count
+        if number and self.open.has_left:
+            return False
+        if number:
+            self.open.skip(number)
+        return True
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         return (_Produced if self.key == ApiKey.PRODUCE else _Fetched)(self, client)

@@ -49,6 +49,9 @@ class RequestsTap(Tap):
     ) -> Watch | None:
         if not self.open.filter.allows_client(client.client_id, client.principal):
             return None
+        if self.open.filter.topics is None and not self.open.has_left:
+            self.open.skip(1)
+            return None
         watch = RequestWatch(self, client, now)
         if len(data) < at + size:
             frames.edit(WatchedRequest(watch, waits is not None))

@@ -1,6 +1,6 @@
 """The page `/tap`: who may open one, and what becomes of its lines on the way to whoever reads them.
 
-A reader that is too slow loses lines, and is told how many; nothing else waits for it.
+A reader that is too slow loses lines, and gets to know how many; nothing else waits for it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class TapStream:
         self._lost_counts = lost
         self._waiting: deque[tuple[bytes, int]] = deque()
         self._bytes = 0
-        self._lost: Counter[str] = Counter()  # that the reader has not been told yet
+        self._lost: Counter[str] = Counter()  # that the reader does not know of yet
         self._sent_at = time.monotonic()
         self._left = wanted.count  # lines until it ends; None: no limit
         self._ends: str | None = None  # why it ends once all is sent

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from support.taps import Tapped
 
+from kafka_sidecar.proxy.server.admin.tap import open_tap
 from kafka_sidecar.proxy.server.admin.tap.open_tap import GRANT_S, MAX_ENCODED
 
 
@@ -16,6 +18,12 @@ def test_a_second_has_so_many_lines_and_they_come_again() -> None:
     assert tapped.open.grant(500) == 100
     tapped.flush()
     assert tapped.skipped == 40 + 5 + 45 + 400
+
+
+def test_what_was_not_used_for_some_seconds_may_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_tap, "BURST_S", 3.0)
+    tapped = Tapped("kind=records", rate=100)
+    assert [tapped.open.grant(250), tapped.open.grant(250)] == [250, 50]
 
 
 def test_lines_are_granted_for_a_while_at_a_time_and_not_one_by_one() -> None:

@@ -18,6 +18,7 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.batch_layout import TRANSACTIONAL
 from kafka_sidecar.codec.records import Codec, Header, NewRecord, build_batch
 from kafka_sidecar.proxy.server.admin.tap import records as records_module
+from kafka_sidecar.proxy.server.admin.tap.reading import Room
 
 V = 9  # of Produce
 FETCH = 12
@@ -158,8 +159,8 @@ def test_a_request_for_which_there_is_no_room_is_counted() -> None:
 
 
 def test_a_batch_that_inflates_to_more_than_is_shown_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_module, "INLINE", records_module.Room(1000, 100, is_last=False))
-    monkeypatch.setattr(records_module, "IN_THREAD", records_module.Room(5000, 100, is_last=True))
+    monkeypatch.setattr(records_module, "INLINE", Room(1000, 100, is_last=False))
+    monkeypatch.setattr(records_module, "IN_THREAD", Room(5000, 100, is_last=True))
     tapped = Tapped("kind=records")
     bomb = batch("0" * 100_000, codec=Codec.GZIP)
     tapped.dialogue().client(produce_request(V, {"a": {0: bomb}}, acks=0))
@@ -217,9 +218,9 @@ def test_a_name_that_stays_unknown_is_shown_as_its_id() -> None:
 
 def test_records_of_aborted_transactions_are_shown_to_who_reads_them() -> None:
     aborted = batch("a", "b", base_offset=0, producer_id=9, producer_epoch=0, attributes=TRANSACTIONAL)
-    answer = fetch_response(
-        FETCH, {"t": {0: aborted + batch("c", base_offset=2)}}, aborted_transactions=({"producer_id": 9, "first_offset": 0},)
-    )  # fmt: skip
+    transactions = ({"producer_id": 9, "first_offset": 0},)
+    found = {"t": {0: aborted + batch("c", base_offset=2)}}
+    answer = fetch_response(FETCH, found, aborted_transactions=transactions)
     for isolation, offsets in ((0, [0, 1, 2]), (1, [2])):
         tapped = Tapped("kind=records")
         talk = tapped.dialogue().client(fetch_request(FETCH, {"t": {0: 0}}, isolation_level=isolation))

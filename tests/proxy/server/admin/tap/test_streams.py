@@ -156,11 +156,15 @@ async def get_json_of_404(port: int) -> Any:
 
 
 async def test_a_reload_that_forbids_a_tap_ends_it() -> None:
-    async with FakeBroker(1) as broker, pages(broker, tap={"allow_values": True}) as (server, port):
-        async with tapping(port, "kind=records&show=values") as lines, connected(port_of(server)) as client:
-            server.apply(config(broker))
-            client.send(produce_request(9, {"a": {0: batch("x")}}, acks=0))
-            assert "tap.allow_values" in (await lines.until("end"))["why"]
+    async with (
+        FakeBroker(1) as broker,
+        pages(broker, tap={"allow_values": True}) as (server, port),
+        tapping(port, "kind=records&show=values") as lines,
+        connected(port_of(server)) as client,
+    ):
+        server.apply(config(broker))
+        client.send(produce_request(9, {"a": {0: batch("x")}}, acks=0))
+        assert "tap.allow_values" in (await lines.until("end"))["why"]
 
 
 async def test_who_opens_a_tap_and_what_it_shows_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,12 +180,16 @@ async def test_who_opens_a_tap_and_what_it_shows_are_logged(caplog: pytest.LogCa
 
 
 async def test_the_metrics_say_how_many_taps_are_open_and_what_they_have_lost() -> None:
-    async with FakeBroker(1) as broker, pages(broker, tap={"max_rate": 1}) as (server, port):
-        async with tapping(port, "kind=requests") as lines, connected(port_of(server)) as client:
-            for number in range(3):
-                await client.ask(request(ApiKey.API_VERSIONS, 2, number))
-            assert (await lines.until("lost")) == {"kind": "lost", "lines": 2, "rate": 2}
-            families = {family.name: family.samples for family in taps().families()}
+    async with (
+        FakeBroker(1) as broker,
+        pages(broker, tap={"max_rate": 1}) as (server, port),
+        tapping(port, "kind=requests") as lines,
+        connected(port_of(server)) as client,
+    ):
+        for number in range(3):
+            await client.ask(request(ApiKey.API_VERSIONS, 2, number))
+        assert (await lines.until("lost")) == {"kind": "lost", "lines": 2, "rate": 2}
+        families = {family.name: family.samples for family in taps().families()}
     assert families["taps_open"] == {(): 1}
     assert families["tap_lines"] == {(): 1}
     assert families["tap_lost_lines"] == {("rate",): 2, ("slow_reader",): 0}
@@ -195,7 +203,7 @@ class SlowViewer(Viewer):
         self.sent: list[bytes] = []
         self.has_left = False
 
-    ip = "10.0.0.1"  # type: ignore[assignment]
+    ip = "10.0.0.1"
 
     @property
     def waits(self) -> bool:
@@ -226,14 +234,17 @@ class Slow:
         assert not isinstance(stream, Page)
         stream.begin(self.viewer)
         self.viewer.waits_now = True
-        self.end = lambda: stream.end(self.viewer)
+        self._stream = stream
+
+    def end(self) -> None:
+        self._stream.end(self.viewer)
 
     def _open(self, wanted: object, deliver: Any) -> Any:
         self.deliver = deliver
         return lambda: setattr(self, "ended", self.ended + 1)
 
 
-async def test_a_slow_reader_loses_lines_beyond_a_limit_and_is_told_how_many(quick: None) -> None:
+async def test_a_slow_reader_loses_lines_beyond_a_limit_and_learns_how_many(quick: None) -> None:
     slow = Slow()
     line = b"x" * (200 << 10) + b"\n"
     for _ in range(8):
@@ -271,13 +282,17 @@ async def test_a_reader_of_a_tap_that_shows_nothing_gets_an_empty_line_now_and_t
 
 
 async def test_a_reader_over_http_that_never_reads_slows_no_client() -> None:
-    async with FakeBroker(1) as broker, pages(broker, tap={"max_rate": 10_000}) as (server, port):
-        async with tapping(port, "kind=requests") as lines, connected(port_of(server)) as client:
-            lines.client.pause()
-            for number in range(3_000):
-                await client.ask(request(ApiKey.API_VERSIONS, 2, number))
-            (stream,) = taps()._streams.values()
-            assert stream._bytes <= streams_module.MAX_BUFFERED_BYTES
+    async with (
+        FakeBroker(1) as broker,
+        pages(broker, tap={"max_rate": 10_000}) as (server, port),
+        tapping(port, "kind=requests") as lines,
+        connected(port_of(server)) as client,
+    ):
+        lines.client.pause()
+        for number in range(3_000):
+            await client.ask(request(ApiKey.API_VERSIONS, 2, number))
+        (stream,) = taps()._streams.values()
+        assert stream._bytes <= streams_module.MAX_BUFFERED_BYTES
 
 
 async def test_a_page_of_another_site_gets_no_tap() -> None:
