@@ -36,7 +36,7 @@ def defaults(section: type[BaseModel] = Config, prefix: str = "") -> Iterator[tu
             yield from defaults(field.annotation, f"{prefix}{name}.")
         elif about.get("default") not in (None, []):
             is_size = "string" in about.get("type", ())
-            default = json.dumps(about["default"]) if about["default"] is True else str(about["default"])
+            default = json.dumps(about["default"]) if isinstance(about["default"], bool) else str(about["default"])
             yield prefix + name, written(about["default"]) if is_size else default
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -21,6 +22,7 @@ from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 from kafka_sidecar.proxy.config.types import host_port
 
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
     from ssl import SSLContext
     from urllib.error import HTTPError
 
@@ -63,6 +65,13 @@ class AdminPort:
 
 def ask(admin: AdminPort, path: str, method: str = "GET", body: object = None) -> Any:
     """The JSON at a path of the admin port. Exits with 1 and a line on stderr if there is none."""
+    with opened(admin, path, method, body) as page:
+        return json.loads(page.read())
+
+
+@contextmanager
+def opened(admin: AdminPort, path: str, method: str = "GET", body: object = None) -> Iterator[HTTPResponse]:
+    """The response to a request of the admin port, to be read. Exits as `ask`, also where reading it fails."""
     from urllib.error import HTTPError, URLError
     from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
@@ -73,7 +82,7 @@ def ask(admin: AdminPort, path: str, method: str = "GET", body: object = None) -
     handlers = [ProxyHandler({}), *([HTTPSHandler(context=_trusting(admin.ca, url))] if admin.ca is not None else [])]
     try:
         with build_opener(*handlers).open(request, timeout=TIMEOUT_S) as page:
-            return json.loads(page.read())
+            yield page
     except HTTPError as error:
         hint = f"; name its file with --token-file or ${TOKEN_VARIABLE}" if error.code == UNAUTHORIZED else ""
         _fail(_text_of(error) + hint)

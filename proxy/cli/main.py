@@ -27,6 +27,7 @@ from kafka_sidecar.proxy.cli.operate.validate import validate
 from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.cli.run import run
 from kafka_sidecar.proxy.cli.scram_user import print_scram_user
+from kafka_sidecar.proxy.cli.tap import tap_app
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -37,6 +38,7 @@ app.add_typer(policy_app, name="policy")
 app.add_typer(check_app, name="check")
 app.add_typer(interceptor_app, name="interceptor")
 app.add_typer(dead_letters_app, name="dead-letters")
+app.add_typer(tap_app, name="tap")
 app.command()(run)
 app.command()(validate)
 app.command("status")(show_status)

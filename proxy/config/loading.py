@@ -38,6 +38,7 @@ from kafka_sidecar.proxy.config.sections import (
     Validation,
 )  # fmt: skip
 from kafka_sidecar.proxy.config.sources import Sources
+from kafka_sidecar.proxy.config.tap import Tap
 from kafka_sidecar.proxy.config.tls import AdminTls, BrokerTls, ClientTls, File
 from kafka_sidecar.proxy.config.topic_guards import TopicGuard
 from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, BindableAddress, host_port
@@ -123,6 +124,7 @@ class Config(Section):
     authorization: Authorization = Field(default_factory=Authorization)
     cluster: Cluster = Field(default_factory=Cluster)
     admin: Admin = Field(default_factory=Admin)
+    tap: Tap = Field(default_factory=Tap)
     log: Log = Field(default_factory=Log)
     schema_registries: dict[RegistryName, SchemaRegistry] = Field(default_factory=dict)
     """Schema registries, by the names that policies and interceptors use."""
@@ -172,6 +174,19 @@ class Config(Section):
             raise ValueError(
                 f"node ports {ports[0]} to {ports[-1]}{of_all} contain the port of {inside[0]}: move nodes.first_port, "
                 f"or lower nodes.ports or workers"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_tap(self) -> Config:
+        address = self.admin.listen
+        if address is None or host_port(address)[0] in (*LOOPBACK, "::1") or self.admin.token_file is not None:
+            return self
+        allowed = [name for name in ("allow_keys", "allow_values") if getattr(self.tap, name)]
+        if allowed:
+            raise ValueError(
+                f"tap.{allowed[0]} shows records to all who reach admin.listen {address}: set admin.token_file, let "
+                f"admin.listen be on 127.0.0.1, or remove tap.{allowed[0]}"
             )
         return self
 

@@ -22,6 +22,7 @@ RELOADED = frozenset(
     {
         "authorization", "schema_registries", "policies", "topics", "validation", "interceptors", "interception",
         "large_messages", "limits", "rate_limits", "topic_guards", "dead_letters", "producers",
+        "tap",
     }
 )  # fmt: skip
 UNUSED = frozenset({"pipeline"})

@@ -22,6 +22,7 @@ from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Gate, Last, Ou
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route
 from kafka_sidecar.proxy.relay.watch import Tap, Watch
+from kafka_sidecar.proxy.relay.watch_pairs import TimedWatch
 
 
 class Decides(Protocol):
@@ -235,6 +236,8 @@ class RequestDriver(Driver):
         raise CodecError(f"an exchange decided {decision!r} about a request")
 
     def _show(self, watch: Watch, decision: Outcome) -> None:
+        if isinstance(watch, TimedWatch):
+            watch.decided(self._clock(), isinstance(decision, Respond))
         if decision.frame is not self._frame:
             watch.forwarded(b"" if isinstance(decision, Respond) else decision.frame)
         if self._exchange is not None and (large := self._exchange.large_messages()):
@@ -257,6 +260,8 @@ class ResponseDriver(Driver):
         """
         self._route, self._exchange, self._since = route, exchange, self._clock()
         self._watch, self._is_busy = watch, True
+        if isinstance(watch, TimedWatch):
+            watch.arrived(self._since)
         self._rewrite = route.rewrite
         self._frames.collect(self._begin)
 

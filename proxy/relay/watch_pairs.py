@@ -1,5 +1,5 @@
 """Two taps of the same requests, each of which is shown all of them as if it were the only one; and watches that get to
-know how long a response is."""
+know how long a response is, and how long an exchange has taken."""
 
 from __future__ import annotations
 
@@ -51,7 +51,19 @@ class SizedWatch(Watch):
         super().show_response(frames, data, at, size, now)
 
 
-class WatchPair(SizedWatch):
+class TimedWatch(SizedWatch):
+    """A watch that gets to know when an exchange begins and ends to wait for the broker."""
+
+    __slots__ = ()
+
+    def decided(self, now: float, is_answered: bool) -> None:
+        """An exchange has looked into the request, which now goes on, or ``is_answered`` here. ``now``: seconds."""
+
+    def arrived(self, now: float) -> None:
+        """The broker's response has begun to arrive, and an exchange is to look into it."""
+
+
+class WatchPair(TimedWatch):
     """Two watches of one request, which are shown each piece unless they skip all of it."""
 
     __slots__ = ("_watches",)
@@ -90,6 +102,16 @@ class WatchPair(SizedWatch):
         for watch in self._watches:
             if isinstance(watch, SizedWatch):
                 watch.begins(size)
+
+    def decided(self, now: float, is_answered: bool) -> None:
+        for watch in self._watches:
+            if isinstance(watch, TimedWatch):
+                watch.decided(now, is_answered)
+
+    def arrived(self, now: float) -> None:
+        for watch in self._watches:
+            if isinstance(watch, TimedWatch):
+                watch.arrived(now)
 
     def abandoned(self) -> None:
         for watch in self._watches:

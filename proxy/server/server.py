@@ -88,6 +88,7 @@ class Server:
         self.closed: deque[tuple[float, dict[str, Any]]] = deque(maxlen=MAX_CLOSED)  # when (since 1970), and their keys
         self.listening = False
         self.record_requests: Callable[[Session, Record], Record] | None = None  # besides the flight recorder
+        self._on_connection: Callable[[Connection, Closing | None], None] | None = None
         self.last_metadata = "not requested yet"  # what became of the sidecar's own last request
         self._bind_host = host_port(config.listen)[0]
         self.tls = TlsSides(config)
@@ -151,6 +152,7 @@ class Server:
         return Routes(self.metrics, rewrites.response, answer, self._exchange_of, self._tap_of)
 
     def _tap_of(self, key: int, version: int) -> Tap | None:
+        """As `_exchange_of`."""
         taps = [made for make in (self.features.tap, *self._taps) if (made := make(key, version)) is not None]
         return reduce(in_turn, taps) if taps else None
 
@@ -172,6 +174,10 @@ class Server:
             name = APIS[key].name if key in APIS else str(key)
             log.debug("route made", extra={"api": name, "detail": f"version {version}: {what}"})
         return found
+
+    def watch_connections(self, show: Callable[[Connection, Closing | None], None] | None) -> None:
+        """Show connections as they begin, and as they end, then with the reason. None: no longer."""
+        self._on_connection = show
 
     async def start(self) -> None:
         """Bind the bootstrap listener and start the metadata refresh.
@@ -276,6 +282,8 @@ class Server:
                 "connection accepted",
                 extra={"session": connection.number, "client": connection.peer, "listener": connection.listener},
             )
+        if self._on_connection is not None:
+            self._on_connection(connection, None)
         return self._admission.enter(connection.ip)
 
     def spoke(self, chunk: bytes) -> Closing | None:
@@ -294,6 +302,8 @@ class Server:
 
     def _log_end(self, connection: Connection, closing: Closing) -> None:
         self.closed.append((time.time(), closed_keys(connection, closing)))
+        if self._on_connection is not None:
+            self._on_connection(connection, closing)
         if closing.cause in NORMAL_CAUSES:
             log.info("connection ended", extra=end_keys(connection, closing))
         elif (suppressed := self._lines.due(end_kind(connection, closing))) is not None:

@@ -41,6 +41,7 @@ from hostile.schemas import SCHEMAS
 from hostile.segments import SEGMENTS
 from hostile.sessions import SESSIONS
 from hostile.signatures import SIGNATURES
+from hostile.taps import TAPS
 from hostile.unknown import UNKNOWN
 from hostile.watch import Watch
 
@@ -68,7 +69,7 @@ interceptors:
 
 ALL = (
     *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES, *SIGNATURES,
-    *HABITS, *PAGE,
+    *HABITS, *PAGE, *TAPS,
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
 from kafka_sidecar.proxy.config.rate_limits import RateLimit
+from kafka_sidecar.proxy.config.tap import Tap
 from kafka_sidecar.proxy.features.auditing.access import AccessAudit
 from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
@@ -31,6 +32,7 @@ from kafka_sidecar.proxy.runtime.watchdog import Watchdog
 from kafka_sidecar.proxy.security.sasl.client_logins import family_of_reloads
 from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
 from kafka_sidecar.proxy.server.admin.refusals import Refusals
+from kafka_sidecar.proxy.server.admin.tap.streams import TapStreams
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS, Metrics
@@ -65,6 +67,7 @@ def all_metrics(*own: Metric) -> Metrics:
         rate.families,
         lambda: families_of([_schema_registry(count(501))]),
         _refusals().families,
+        _taps().families,
         lambda: TopicConfigs.families(_topic_configs()),
         lambda: DeadLetters.families(_dead_letters(count(801))),
         lambda: families_of_guards({("CreateTopics", "partitions", "enforce"): 551}),
@@ -195,6 +198,14 @@ def _schema_registry(number: count[int]) -> Any:
     stats = RegistryStats(Counter(ok=next(number)), _durations(number), 0.5, next(number), next(number))
     settings = SimpleNamespace(name="main")
     return SimpleNamespace(settings=settings, stats=stats, cached=(next(number), next(number)), held_back=next(number))
+
+
+def _taps() -> TapStreams:
+    taps = TapStreams(lambda wanted, deliver: lambda: None, Tap)
+    taps.counts.update(opened=901, lines=902)
+    taps.lost.update(rate=903, slow_reader=904)
+    taps._streams = dict.fromkeys(range(3))  # type: ignore[assignment,arg-type]
+    return taps
 
 
 def _refusals() -> Refusals:

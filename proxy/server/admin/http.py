@@ -254,8 +254,20 @@ class AdminProtocol(asyncio.Protocol):
         self._transport.resume_reading()  # so that it is known when the reader leaves
         stream.begin(self)
 
+    # As a `Viewer`
+
+    @property
+    def waits(self) -> bool:
+        return self._transport is not None and bool(self._transport.get_write_buffer_size())
+
+    def leave(self) -> None:
+        if self._transport is None or self.waits:
+            self._abort()
+        else:
+            self._transport.write(self._http.send(h11.EndOfMessage()) or b"")
+            self._transport.close()
+
     def send(self, data: bytes) -> None:
-        """As a `Viewer`."""
         if self._transport is None or self._transport.is_closing():
             return
         if not self._transport.get_write_buffer_size():

@@ -32,8 +32,19 @@ class Page:
 class Viewer(Protocol):
     """Whoever reads a stream."""
 
+    @property
+    def ip(self) -> str:
+        """Its address."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether what was sent before is not taken yet."""
+
     def send(self, data: bytes) -> None:
         """Where what was sent before is not taken yet, nothing is sent; after many times the stream ends."""
+
+    def leave(self) -> None:
+        """End the stream, of which all was sent, unless the reader does not take it."""
 
 
 @dataclass(frozen=True, slots=True)

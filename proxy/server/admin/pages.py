@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from kafka_sidecar.proxy.runtime.connection import Connection
@@ -36,8 +36,14 @@ from kafka_sidecar.proxy.server.admin.page import (
 from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
 from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.admin.rejections import explain_rejection, list_rejections, why_unknown
+from kafka_sidecar.proxy.server.admin.tap.open_tap import Deliver
+from kafka_sidecar.proxy.server.admin.tap.streams import TapStreams
+from kafka_sidecar.proxy.server.admin.tap.wanted import Wanted
 from kafka_sidecar.proxy.server.admin.topics import describe_topic, list_topics
 from kafka_sidecar.proxy.server.server import Server
+
+if TYPE_CHECKING:  # of what only an open tap imports
+    from kafka_sidecar.proxy.server.admin.tap.hub import Hub
 
 Query = Mapping[str, str]
 MAX_LOOKED_INTO = 2000  # connections whose last requests are looked at: each takes some 10 us
@@ -57,6 +63,9 @@ class Admin:
         self._levels = LogLevels()
         self._samples = Samples(server)
         self._live = Live(self._take, server.config.admin.page)
+        self._hub: Hub | None = None
+        self._taps = TapStreams(self.open_tap, lambda: server.features.applied.tap)
+        server.metrics.features.append(self._taps.families)
         self._rendered = Page(503, JSON, b"")
         self._rendered_at = float("-inf")
         # By path; a method other than GET comes before it.
@@ -81,7 +90,7 @@ class Admin:
 
     @property
     def paths(self) -> list[str]:
-        return sorted([*self._pages, *self._live.paths, *(f"{folder}..." for folder in self._items)])
+        return sorted([*self._pages, *self._live.paths, *self._taps.paths, *(f"{folder}..." for folder in self._items)])
 
     def page(
         self, target: str, host: str | None = None, asked_at: float = float("inf")
@@ -89,8 +98,16 @@ class Admin:
         """The page of a request target. ``asked_at``: seconds of `time.monotonic`."""
         if host is not None and not is_host_allowed(host, self._server.config):
             return FORBIDDEN
-        found = self._live.page(target)
+        found = self._live.page(target) or self._taps.page(target)
         return found if found is not None else self.own_page(target, asked_at)
+
+    def open_tap(self, wanted: Wanted, deliver: Deliver) -> Callable[[], None]:
+        """Show what is wanted of this process from now on; what is returned ends it."""
+        if self._hub is None:
+            from kafka_sidecar.proxy.server.admin.tap.hub import Hub
+
+            self._hub = Hub(self._server)
+        return self._hub.open(wanted, deliver)
 
     def own_page(self, target: str, asked_at: float = float("inf")) -> Page:
         """One of a process: with several workers, another process joins them, and samples too."""

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.server.admin.page import Page
+from kafka_sidecar.proxy.server.admin.tap.wanted import Wanted
 
 LENGTH = Struct(">I")
 Broker = tuple[int, str, int]  # node id, host, port
@@ -49,6 +50,11 @@ class Channel(asyncio.Protocol):
         """A message with its length."""
         body = pickle.dumps(message)
         return LENGTH.pack(len(body)) + body
+
+    @property
+    def waiting_bytes(self) -> int:
+        """That were sent and not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     async def close(self) -> None:
         """Returns once all is sent."""
@@ -122,6 +128,21 @@ class SampleRequest:
     wanted: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenTap:
+    """Show what is wanted, in `TapLines` with this number."""
+
+    number: int
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTap:
+    """The tap of this number ends."""
+
+    number: int
+
+
 # From a worker
 
 
@@ -166,5 +187,15 @@ class PageResponse:
     page: Page
 
 
-ToWorker = Start | Serve | HangUp | Drain | PageRequest | SampleRequest
-FromWorker = Prepared | Serving | Invalid | Alive | Applied | BrokersChanged | PageResponse
+@dataclass(frozen=True, slots=True)
+class TapLines:
+    """Lines of an open tap, their number, and that of those that were skipped."""
+
+    tap: int
+    lines: bytes
+    number: int
+    skipped: int
+
+
+ToWorker = Start | Serve | HangUp | Drain | PageRequest | SampleRequest | OpenTap | CloseTap
+FromWorker = Prepared | Serving | Invalid | Alive | Applied | BrokersChanged | PageResponse | TapLines

@@ -31,7 +31,9 @@ from kafka_sidecar.proxy.server.admin.page import (
     json_page,
 )
 from kafka_sidecar.proxy.server.admin.refusals import Refusals
+from kafka_sidecar.proxy.server.admin.tap.streams import TapStreams
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, Worker
+from kafka_sidecar.proxy.server.workers.taps import AllWorkers
 from kafka_sidecar.proxy.server.workers.totals import NOT_SUMS, Totals
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import Family
@@ -105,8 +107,10 @@ class WorkerPages:
         self._all_were_ready = False
         self._levels = ChangedLevels()
         self._live = Live(self._take, supervisor.config.admin.page, NOT_SUMS)
+        self._all = AllWorkers(supervisor)
+        self._taps = TapStreams(self._all.open, lambda: supervisor.config.tap)
         supervisor.on_end = self._totals.ended
-        supervisor.on_serving = self._repeat_levels
+        supervisor.on_serving = self._repeat
         self._pages: dict[str, Callable[[str], Awaitable[Page]]] = {
             "/readyz": self._readyz,
             "/metrics": self._metrics,
@@ -119,7 +123,7 @@ class WorkerPages:
         """The page of a request target. ``asked_at``: seconds of `time.monotonic`."""
         if host is not None and not is_host_allowed(host, self._supervisor.config):
             return FORBIDDEN
-        if (found := self._live.page(target)) is not None:
+        if (found := self._live.page(target) or self._taps.page(target)) is not None:
             return found
         path = target.partition("?")[0]
         if path == "/livez":
@@ -183,6 +187,7 @@ class WorkerPages:
         yield from self._supervisor.families()
         yield from self._rate.families()
         yield from self.refusals.families()
+        yield from self._taps.families()
 
     async def _set_log_level(self, target: str) -> Page:
         page = await self._any(target)
@@ -190,8 +195,9 @@ class WorkerPages:
             self._levels.remember(target)
         return page
 
-    def _repeat_levels(self, worker: Worker) -> None:
-        """The worker has been started again, with the configured levels."""
+    def _repeat(self, worker: Worker) -> None:
+        """The worker has been started again, with the configured levels and without a tap."""
+        self._all.repeat(worker)
 
         async def repeat(target: str) -> None:
             await self._supervisor.page(worker, target)

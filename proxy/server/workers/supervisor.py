@@ -36,6 +36,7 @@ from kafka_sidecar.proxy.server.workers.channel import (
     Serve,
     Serving,
     Start,
+    TapLines,
     ToWorker,
 )
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
@@ -155,6 +156,7 @@ class Supervisor:
         self.restarts: Counter[int] = Counter({worker.number: 0 for worker in self.workers})
         self.on_end: Callable[[int], None] = lambda number: None  # a worker has ended
         self.on_serving: Callable[[Worker], None] = lambda worker: None
+        self.on_tap_lines: Callable[[TapLines], None] = lambda lines: None
         self.is_draining = False
         self._start = Start(config, path, flags, tuple(sys.path))
         self._launch = launch
@@ -297,6 +299,8 @@ class Supervisor:
                 self.config = config
             case BrokersChanged(brokers):
                 self._start = replace(self._start, brokers=brokers)
+            case TapLines() as lines:
+                self.on_tap_lines(lines)
             case PageResponse(page) if worker.pages:
                 response = worker.pages.popleft()
                 if not response.done():

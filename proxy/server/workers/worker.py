@@ -24,9 +24,11 @@ from kafka_sidecar.proxy.server.workers.channel import (
     Applied,
     BrokersChanged,
     Channel,
+    CloseTap,
     Drain,
     HangUp,
     Invalid,
+    OpenTap,
     PageRequest,
     PageResponse,
     Prepared,
@@ -36,6 +38,7 @@ from kafka_sidecar.proxy.server.workers.channel import (
     Start,
     ToWorker,
 )
+from kafka_sidecar.proxy.server.workers.taps import OwnTaps
 from kafka_sidecar.proxy.telemetry.log_output import configure
 
 log = logging.getLogger("kafka_sidecar")
@@ -111,12 +114,17 @@ async def _until_drained(process: Process, channel: Channel, inbox: asyncio.Queu
 
 async def _obey(inbox: asyncio.Queue[ToWorker | None], process: Process, channel: Channel, stopping: Stop) -> None:
     admin = Admin(process.server)
+    taps = OwnTaps(admin, channel)
     while True:
         match await inbox.get():
             case PageRequest(target):
                 channel.send(PageResponse(admin.own_page(target)))
             case SampleRequest(wanted):
                 channel.send(PageResponse(await admin.sample(wanted)))
+            case OpenTap(number, tapped):
+                taps.open(number, tapped)
+            case CloseTap(number):
+                taps.close(number)
             case HangUp():
                 process.hang_up()
             case Drain(hurry=True):

@@ -242,6 +242,12 @@ LIMIT_PANELS = Section("Limits", (
         about="Those that are not full. A limit has one for each combination of what it is per."),
     lines("Requests that the admin port refused", "cps",
         (rate("admin_requests_refused_total", "reason, instance"), "{{reason}}, {{instance}}")),
+    lines("Taps", "short",
+        (total("taps_open", "instance"), "{{instance}}: open"),
+        (rate("taps_opened_total", "instance"), "{{instance}}: opened a second"),
+        about="Somebody reads what passes, with kafka-sidecar tap; the log line tap opened says from where."),
+    lines("Lines of taps", "cps",
+        (rate("tap_lines_total"), "sent"), (rate("tap_lost_lines_total", "reason"), "lost: {{reason}}")),
     lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),
 ))  # fmt: skip
 

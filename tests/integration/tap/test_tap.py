@@ -1,0 +1,266 @@
+"""A tap in front of a real broker shows what Kafka's own tools and librdkafka send and get."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from harness.cluster import Cluster
+from harness.sidecar import COMMAND, NODE_PORTS, Sidecar
+from harness.tool_host import ToolHost
+from harness.versions import NEWEST
+from integration.scenarios.target import SILENT, create_topic
+from integration.tap.reader import TapReader, refusal, tapping, until
+
+pytestmark = pytest.mark.integration
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CONFIG = f"""\
+workers: %s
+nodes: {{ports: {NODE_PORTS}}}
+topics:
+  - {{name: "checked*", policy: json}}
+tap: {{allow_keys: true, allow_values: %s, max_open: 16}}
+"""
+HOSTILE = "app-\x1b[2J\x07"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start(NEWEST, 1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def sidecar(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
+    folder = tmp_path_factory.mktemp("tap")
+    config = folder / "kafka-sidecar.yaml"
+    config.write_text(CONFIG % (1, "true"))
+    with Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar:
+        yield sidecar
+
+
+def producer(sidecar: Sidecar, **settings: object) -> Producer:
+    return Producer(
+        {"bootstrap.servers": sidecar.bootstrap, "client.id": HOSTILE, "linger.ms": 20, **settings}, logger=SILENT
+    )
+
+
+def consume(sidecar: Sidecar, topic: str, number: int) -> list[bytes | None]:
+    settings = {
+        "bootstrap.servers": sidecar.bootstrap, "group.id": f"of-{topic}", "auto.offset.reset": "earliest",
+        "client.id": "reads",
+    }  # fmt: skip
+    consumer = Consumer(settings, logger=SILENT)
+    consumer.subscribe([topic])
+    values: list[bytes | None] = []
+    try:
+        while len(values) < number:
+            if (message := consumer.poll(30)) is not None and message.error() is None:
+                values.append(message.value())
+    finally:
+        consumer.close()
+    return values
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_in_each_codec_are_shown_as_produced_and_as_fetched(sidecar: Sidecar, codec: str) -> None:
+    topic = f"codec-{codec}"
+    create_topic(sidecar.bootstrap, topic, 1)
+    with tapping(sidecar, "records", topic=topic, show="keys,values") as tap:
+        sends = producer(sidecar, **{"compression.type": codec})
+        for number in range(3):
+            value = f"{number}".encode() * 200
+            sends.produce(topic, value, key=b"k\xff", headers=[("trace", b"1234"), ("none", None)])
+        sends.flush(30)
+        produced = tap.wait(3, "record", direction="produced")
+        assert [line["offset"] for line in produced] == [0, 1, 2]
+        assert {line["compression"] for line in produced} == {codec}
+        assert {line["client_id"] for line in produced} == {HOSTILE}
+        consume(sidecar, topic, 3)
+        fetched = tap.wait(3, "record", direction="fetched", client_id="reads")
+    for lines in (produced, fetched):
+        assert [line["value"] for line in lines] == [f"{number}" * 200 for number in range(3)]
+        assert {line["key"] for line in lines} == {"k\\xff"}
+        assert lines[0]["headers"] == [
+            {"name": "trace", "value_bytes": 4, "value": "1234"}, {"name": "none", "value_bytes": -1},
+        ]  # fmt: skip
+    assert [line["offset"] for line in fetched] == [0, 1, 2]
+
+
+def test_what_java_sends_is_shown_with_hashes_in_place_of_keys_and_no_values(
+    sidecar: Sidecar, java: Mapping[str, ToolHost]
+) -> None:
+    create_topic(sidecar.bootstrap, "of-java", 1)
+    with tapping(sidecar, "records", topic="of-*") as tap:
+        java[NEWEST].run(
+            "org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", sidecar.bootstrap, "--topic", "of-java",
+            "--property", "parse.key=true", stdin="secret\tvalue-a\nsecret\tvalue-b\nother\tvalue-c\n",
+        )  # fmt: skip
+        lines = tap.wait(3, "record", direction="produced")
+    first, second, third = (line["key_hash"] for line in lines)
+    assert first == second != third
+    assert [(line["key_bytes"], line["value_bytes"]) for line in lines] == [(6, 7), (6, 7), (5, 7)]
+    assert not re.search("secret|value-", json.dumps(lines))
+
+
+def test_transactions_are_shown_and_their_markers_are_not(sidecar: Sidecar) -> None:
+    create_topic(sidecar.bootstrap, "in-transactions", 1)
+    with tapping(sidecar, "records", topic="in-transactions") as tap:
+        sends = producer(sidecar, **{"transactional.id": "t", "linger.ms": 0})
+        sends.init_transactions(30)
+        for ends in (sends.abort_transaction, sends.commit_transaction):
+            sends.begin_transaction()
+            sends.produce("in-transactions", b"x")
+            sends.flush(30)
+            ends(30)
+        produced = tap.wait(2, "record", direction="produced")
+        consume(sidecar, "in-transactions", 1)
+        fetched = tap.wait(1, "record", direction="fetched")
+    assert [line["transactional"] for line in produced] == [True, True]
+    # librdkafka reads what is committed: after the aborted record and its marker.
+    assert [line["offset"] for line in fetched] == [2]
+
+
+def test_a_large_message_is_shown_cut_to_what_a_terminal_can_show(sidecar: Sidecar) -> None:
+    create_topic(sidecar.bootstrap, "large", 1)
+    with tapping(sidecar, "records", topic="large", show="values", direction="produced") as tap:
+        sends = producer(sidecar)
+        sends.produce("large", b"y" * 900_000)
+        sends.flush(30)
+        (line,) = tap.wait(1, "record")
+    assert (line["value_bytes"], line["value"], line["value_is_cut"], line["offset"]) == (900_000, "y" * 1024, True, 0)
+
+
+def test_a_rejection_is_shown_with_its_id_and_its_record_with_the_error(sidecar: Sidecar) -> None:
+    create_topic(sidecar.bootstrap, "checked", 1)
+    with tapping(sidecar, "rejections", topic="checked") as tap, tapping(sidecar, "records", topic="checked") as sent:
+        sends = producer(sidecar)
+        sends.produce("checked", b"no json")
+        sends.flush(30)
+        (line,) = tap.wait(1, "rejection")
+        (record,) = sent.wait(1, "record")
+    assert (line["policy"], line["reason"], line["outcome"], line["client_id"]) == (
+        "json", "not_json", "rejected", HOSTILE,
+    )  # fmt: skip
+    found = subprocess.run(
+        [COMMAND, "explain", line["id"], "--admin", sidecar.admin], capture_output=True, text=True, check=True
+    )
+    assert "not_json" in found.stdout
+    assert (record["error_code"], record["offset"]) == (87, None)
+
+
+def test_requests_have_their_topics_errors_and_whose_time_it_was(sidecar: Sidecar) -> None:
+    create_topic(sidecar.bootstrap, "asked", 1)
+    create_topic(sidecar.bootstrap, "checked-requests", 1)
+    with tapping(sidecar, "requests", api=["Produce", "Metadata"], topic=["asked", "checked-requests"]) as tap:
+        sends = producer(sidecar)
+        sends.produce("asked", b"x")
+        sends.produce("checked-requests", b"{}")
+        sends.flush(30)
+        relayed = tap.wait(1, "request", api="Produce", topics=["asked"])[0]
+        checked = tap.wait(1, "request", api="Produce", topics=["checked-requests"])[0]
+        sends.produce("checked-requests", b"no json")
+        sends.flush(30)
+        rejected = tap.wait(1, "request", api="Produce", error_code=87)[0]
+        assert tap.of("request", api="Metadata")
+    assert {line["api"] for line in tap.of("request")} == {"Produce", "Metadata"}
+    assert (relayed["sidecar_ms"], relayed["error_code"], relayed["answered_by"]) == (0.0, 0, "broker")
+    assert checked["answered_by"] == "broker"
+    assert checked["sidecar_ms"] > 0
+    assert checked["broker_ms"] > 0
+    assert rejected["answered_by"] == "sidecar"
+
+
+def test_connections_are_shown_when_they_open_and_close(sidecar: Sidecar) -> None:
+    with tapping(sidecar, "connections") as tap:
+        sends = producer(sidecar)
+        sends.list_topics(timeout=30)
+        opened = tap.wait(1, "connection", event="opened")[0]
+        del sends
+        closed = tap.wait(1, "connection", event="closed", session=opened["session"])[0]
+    assert (closed["client_id"], closed["cause"]) == (HOSTILE, "client_closed")
+    assert closed["client"] == opened["client"]
+
+
+def test_the_command_prints_escaped_lines_and_ends_after_its_count(sidecar: Sidecar, tmp_path: Path) -> None:
+    create_topic(sidecar.bootstrap, "printed", 1)
+    printed = tmp_path / "printed"
+    words = [
+        str(COMMAND),
+        "tap",
+        "records",
+        "--topic",
+        "printed",
+        "--count",
+        "2",
+        "--show-values",
+        "--admin",
+        sidecar.admin,
+    ]
+    with printed.open("w") as out, subprocess.Popen(words, stdout=out, stderr=subprocess.PIPE, text=True) as command:
+        assert command.stderr is not None
+        assert command.stderr.readline().startswith("tapping records")
+        sends = producer(sidecar)
+        for number in range(3):
+            sends.produce("printed", f"v\x1b]0;title\x07{number}".encode(), headers=[("h\r\n", b"")])
+        sends.flush(30)
+        assert command.wait(60) == 0
+    lines = printed.read_text().splitlines()
+    assert len(lines) == 2
+    assert all(line.isprintable() for line in lines)
+    assert "app-\\x1b[2J\\x07" in lines[0]
+    assert "produced printed-0@0" in lines[0]
+
+
+def test_the_command_says_that_the_sidecar_has_stopped_and_ends_with_one(cluster: Cluster, tmp_path: Path) -> None:
+    config = tmp_path / "kafka-sidecar.yaml"
+    config.write_text(CONFIG % (1, "false"))
+    with Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log", ["--config", str(config)]) as sidecar:
+        assert refusal(sidecar, "kind=records&show=values") == (
+            403, "values are not shown here: set tap.allow_values: true in the configuration of the sidecar",
+        )  # fmt: skip
+        words = [str(COMMAND), "tap", "requests", "--admin", sidecar.admin]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as command:
+            assert command.stderr is not None
+            assert command.stderr.readline().startswith("tapping requests")
+            sidecar.stop()
+            assert command.wait(60) == 1
+            assert command.stderr.read() == "kafka-sidecar: the sidecar has ended the tap: it has stopped\n"
+        log = [json.loads(line) for line in sidecar.log.read_text().splitlines()]
+    assert [line["detail"] for line in log if line["message"] == "tap opened"] == ["requests"]
+
+
+def test_all_workers_are_tapped_and_one_that_is_started_again_too(cluster: Cluster, tmp_path: Path) -> None:
+    config = tmp_path / "kafka-sidecar.yaml"
+    config.write_text(CONFIG % (2, "true"))
+    create_topic(cluster.bootstrap, "of-workers", 1)
+    with Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log", ["--config", str(config)]) as sidecar:
+
+        def workers() -> dict[int, int]:
+            lines = map(json.loads, sidecar.log.read_text().splitlines())
+            return {line["worker"]: line["pid"] for line in lines if line["message"] == "worker serving"}
+
+        def send_until_both(tap: TapReader) -> None:
+            for _ in range(40):
+                sends = producer(sidecar)
+                sends.produce("of-workers", b"x")
+                sends.flush(30)
+                if {line["session"] % 2 for line in tap.of("record")} == {0, 1}:
+                    return
+            raise AssertionError("one worker is not tapped")
+
+        with tapping(sidecar, "records", topic="of-workers", direction="produced") as tap:
+            send_until_both(tap)
+            before = workers()
+            os.kill(before[1], signal.SIGKILL)
+            tap.lines.clear()
+            until(lambda: workers()[1] != before[1], "a new worker")
+            send_until_both(tap)

@@ -1,0 +1,54 @@
+"""How many lines a tap is granted, and when they leave."""
+
+from __future__ import annotations
+
+import pytest
+from support.taps import Tapped
+
+from kafka_sidecar.proxy.server.admin.tap import open_tap
+from kafka_sidecar.proxy.server.admin.tap.open_tap import GRANT_S, MAX_ENCODED
+
+
+def test_a_second_has_so_many_lines_and_they_come_again() -> None:
+    tapped = Tapped("kind=records", rate=100)
+    assert [tapped.open.grant(70), tapped.open.grant(70), tapped.open.grant(5)] == [70, 30, 0]
+    tapped.now += GRANT_S
+    assert tapped.open.grant(70) == 25
+    tapped.now += 60
+    assert tapped.open.grant(500) == 100
+    tapped.flush()
+    assert tapped.skipped == 40 + 5 + 45 + 400
+
+
+def test_what_was_not_used_for_some_seconds_may_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_tap, "BURST_S", 3.0)
+    tapped = Tapped("kind=records", rate=100)
+    assert [tapped.open.grant(250), tapped.open.grant(250)] == [250, 50]
+
+
+def test_lines_are_granted_for_a_while_at_a_time_and_not_one_by_one() -> None:
+    tapped = Tapped("kind=records", rate=100)
+    tapped.open.grant(100)
+    tapped.now += GRANT_S * 0.9
+    assert not tapped.open.has_left
+    tapped.now += GRANT_S * 0.2
+    assert tapped.open.has_left
+
+
+def test_no_more_lines_are_encoded_in_a_turn_than_fit_into_one() -> None:
+    tapped = Tapped("kind=records", rate=10_000)
+    for number in range(MAX_ENCODED + 1):
+        tapped.open.add({"number": number})
+    tapped.timers.run()
+    assert len(tapped.lines) == MAX_ENCODED
+    tapped.timers.run()
+    assert [line["number"] for line in tapped.lines] == list(range(MAX_ENCODED + 1))
+
+
+def test_nothing_is_due_while_nothing_happens_and_nothing_is_shown_after_the_end() -> None:
+    tapped = Tapped("kind=records")
+    assert tapped.timers.due == []
+    tapped.open.add({})
+    tapped.open.close()
+    tapped.open.add({})
+    assert (tapped.timers.due, tapped.flush()) == ([], [])
