@@ -86,8 +86,8 @@ format: install ## style, as far as ruff mends it
 
 browser: .venv/.browser ## Chromium and axe into .cache/browser (apt or an installed Chromium, and npm)
 	bash tests/browser/fetch.sh
-browser-test: install kafka browser ## the page of the admin port in a real browser, with a real broker
-	$(BIN)/pytest -m "browser" tests/browser
+browser-test: install kafka browser docs ## in a real browser: the page of the admin port with a real broker, the site at two widths
+	$(BIN)/pytest -m "browser" tests/browser tests/site
 page-pictures: install kafka browser ## a picture of each view of the page, from a real run, into docs/images
 	PYTHONPATH=tests $(BIN)/python -m browser.pictures
 
@@ -127,7 +127,7 @@ unit-1 unit-2:
 	$(BIN)/pytest --quiet -m $(UNIT) $($(subst unit-,UNIT_,$@))
 
 # What compiled modules are in, or under: tested once more as Python sources.
-ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_crc_parts.py tests/codec/test_envelope.py tests/codec/test_fetch_counts.py tests/codec/test_fetch_positions.py tests/codec/test_share_fetch_counts.py tests/codec/test_glance.py tests/codec/test_group_requests.py tests/codec/test_large_bytes.py tests/codec/test_longs.py tests/codec/test_produce_counts.py tests/codec/test_produce_notes.py tests/codec/test_response_tags.py tests/codec/test_scan.py tests/schemas tests/codec/json tests/codec/records tests/policies tests/audit tests/proxy/features/auditing tests/proxy/nodes/test_endpoints.py)
+ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_crc_parts.py tests/codec/test_envelope.py tests/codec/test_fetch_counts.py tests/codec/test_fetch_positions.py tests/codec/test_share_fetch_counts.py tests/codec/test_glance.py tests/codec/test_group_requests.py tests/codec/test_large_bytes.py tests/codec/test_longs.py tests/codec/test_produce_counts.py tests/codec/test_produce_notes.py tests/codec/test_record_sizes.py tests/codec/test_response_tags.py tests/codec/test_scan.py tests/schemas tests/codec/json tests/codec/records tests/policies tests/audit tests/proxy/features/auditing tests/proxy/features/rate_limits tests/proxy/nodes/test_endpoints.py)
 .PHONY: unit-pure
 unit-pure: install ## tests of compiled modules again, on their Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)
@@ -198,6 +198,11 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 bench-page: install ## CPU of the sidecar at 50,000 records a second with ten open pages, against none
 	$(BIN)/python bench/page.py
 
+.PHONY: bench-page-tick
+bench-page-tick: install ## CPU of one snapshot for ten open pages by step, then with 10,000 topics and connections
+	$(BIN)/python bench/page_tick.py
+	$(BIN)/python bench/page_tick.py --ticks 60 --topics 10000 --connections 9800
+
 .PHONY: bench-validate
 bench-validate: install ## CPU per record with a JSON policy, without, and through haproxy
 	$(BIN)/python bench/validate.py
@@ -258,6 +263,10 @@ bench-signatures: install ## CPU per record of the policy jws, by algorithm
 .PHONY: bench-connections
 bench-connections: install ## memory and CPU of 10,000 idle connections, a new one's first response beside 1,000 busy ones
 	$(BIN)/python bench/connections.py
+
+.PHONY: bench-sizing
+bench-sizing: install ## CPU of each step and memory, into docs/how-to/sizing.md; less than 8 minutes on a quiet machine
+	$(BIN)/python bench/sizing.py
 
 .PHONY: bench-workers
 bench-workers: install ## records a second and CPU per record with two workers on two cores, compared with one

@@ -113,14 +113,14 @@ def describe(options: argparse.Namespace, pinned: bool, runs: report.Runs) -> st
     others = sum(result.others_s for result in results) / sum(result.wall_s for result in results)
     noise = " (too much: repeat this on a quiet machine)" if others > NOISY else ""
     return (
-        f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; {os.cpu_count()} cores, {_cpu_model()}, "
+        f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; {os.cpu_count()} cores, {cpu_model()}, "
         f"Linux {platform.release()}, Python {platform.python_version()}; {where}; "
         f"medians of {options.reps} repetitions of {options.seconds} s; "
         f"other programs took {others:.0%} of a core{noise}."
     )
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()

@@ -17,6 +17,7 @@ class Buffer:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
+        self.reserved = 0  # bytes of these that something else has
         self._lock = Lock()
         self._parcels: deque[Parcel] = deque()
         self.bytes = self.letters = 0
@@ -30,7 +31,7 @@ class Buffer:
     def add(self, parcel: Parcel) -> bool:
         """False: there is no room."""
         with self._lock:
-            if self.bytes + parcel.size > self.max_bytes:
+            if self.bytes + self.reserved + parcel.size > self.max_bytes:
                 return False
             self._parcels.append(parcel)
             self.bytes += parcel.size

@@ -36,6 +36,7 @@ FRONT_DOORS = {
         "messages",
         "pieces",
         "produce_counts",
+        "record_sizes",
         "records",
         "response_status",
         "response_tags",

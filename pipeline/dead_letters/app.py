@@ -16,6 +16,7 @@ from kafka_sidecar.proxy.config.loading import PLACEHOLDER
 if TYPE_CHECKING:
     from kafka_sidecar.pipeline.dead_letters.replay import ReplayJob
     from kafka_sidecar.proxy.cli.dead_letters.replay import Order
+    from kafka_sidecar.proxy.config.loading import Config
 
 dead_letters_app = typer.Typer(no_args_is_help=True, help="Dead letters of topics with many.")
 
@@ -83,25 +84,30 @@ def replay(
     settings = load_config(config, flags)
     from kafka_sidecar.pipeline.dead_letters import command
     from kafka_sidecar.pipeline.failures import explain
-    from kafka_sidecar.proxy.cli.dead_letters.printing import tally_json, tally_lines
+    from kafka_sidecar.proxy.cli.dead_letters.printing import asked_lines, tally_json, tally_lines
     from kafka_sidecar.proxy.cli.dead_letters.replay import Order
 
     order = Order(choice, group, codec, is_dry=dry_run)
     try:
-        tally = command.replay_all(settings, _job(sidecar, command_config, order, mend), topics)
+        job = _job(sidecar, command_config, order, mend, options.with_policies(config) if dry_run else None)
+        tally = command.replay_all(settings, job, topics)
     except (*command.FAILURES, ValueError) as error:
         exit_with_error(explain(error))
     if as_json:
-        typer.echo(tally_json(tally, dry_run))
+        typer.echo(tally_json(tally, dry_run, job.fine))
     else:
-        say(*tally_lines(tally, dry_run))
+        say(*tally_lines(tally, job.fine))
+        if job.policies is not None:
+            say(*asked_lines(str(config), None))
     raise typer.Exit(1 if tally.has_refused else 0)
 
 
-def _job(sidecar: str, command_config: Path | None, order: Order, mend: Path | None) -> ReplayJob:
+def _job(
+    sidecar: str, command_config: Path | None, order: Order, mend: Path | None, policies: Config | None
+) -> ReplayJob:
     from kafka_sidecar.pipeline.dead_letters.replay import ReplayJob
 
     servers = tuple(one.strip() for one in sidecar.split(",") if one.strip())
     options.client(servers, command_config)  # exits if it is wrong
     properties = options.properties(command_config)
-    return ReplayJob(servers, properties, order, None if mend is None else options.interceptors_of(mend))
+    return ReplayJob(servers, properties, order, None if mend is None else options.interceptors_of(mend), policies)

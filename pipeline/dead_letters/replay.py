@@ -13,9 +13,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.records.tables import load_table
+from kafka_sidecar.policies.plans import ignore_failure
+from kafka_sidecar.proxy.cli.dead_letters.asking import PolicyAsker
 from kafka_sidecar.proxy.cli.dead_letters.cluster import connect
 from kafka_sidecar.proxy.cli.dead_letters.mending import InterceptorMender
-from kafka_sidecar.proxy.cli.dead_letters.replay import Order, PartitionReplay
+from kafka_sidecar.proxy.cli.dead_letters.replay import Order, PartitionReplay, fine_outcome
 from kafka_sidecar.proxy.cli.dead_letters.tally import Row, Tally
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.security.client_settings import client_settings
@@ -36,10 +38,21 @@ class ReplayJob:
     properties: Mapping[str, str]  # of a client
     order: Order  # without a mender
     mend: Config | None = None  # whose interceptors mend records
+    policies: Config | None = None  # whose policies are asked, of a dry run
+
+    @property
+    def fine(self) -> str:
+        """What records are called that are not refused."""
+        return fine_outcome(self.order.is_dry, self.policies is not None)
 
     def opened(self) -> Order:
         """The order as a task uses it."""
-        return self.order if self.mend is None else replace(self.order, mender=InterceptorMender(self.mend))
+        order = self.order
+        if self.mend is not None:
+            order = replace(order, mender=InterceptorMender(self.mend))
+        if self.policies is not None:
+            order = replace(order, asker=PolicyAsker(self.policies, order.codec, ignore_failure))
+        return order
 
 
 async def replay_partition(job: ReplayJob, topic: str, partition: int) -> Tally:

@@ -96,6 +96,12 @@ def with_touched(rows: DataFrame, touches: Touches, settles: Column, balanced: C
     return joined_rows.select(*rows.columns, touched.alias("is_touched"))
 
 
+def is_in_spans(spans: Iterable[Span], at: Column) -> Column:
+    """Whether a time is inside one of ascending, disjoint spans."""
+    kept = list(spans)
+    return _is_inside(_literal(kept), len(kept), at, at + 1) if kept else functions.lit(False)
+
+
 def _table(rows: DataFrame, named: Mapping[str, Spans]) -> DataFrame:
     """The spans by topic: ``named_topic``, ``counted``, ``event``."""
     values = [

@@ -270,7 +270,9 @@ def _dead_letters(rows: Rows) -> Iterable[str]:
         "Topics with dead letters. sent = stored + rejected + other; lost: rejected, and in no dead letter topic.",
         "note",
     )
-    names = ("sent", "stored", "rejected", "other", "dead_letters", "lost", "surplus", "doubled", "replayed")
+    names = (
+        "sent", "stored", "rejected", "other", "dead_letters", "lost", "lost_at_most", "surplus", "doubled", "replayed",
+    )  # fmt: skip
     cells = {name.replace("_", " "): html.number(name) for name in names}
     unknown = Cell(lambda row: "some hours are UNKNOWN" if row["is_unknown"] else "")
     yield html.table(rows["dead_letters"], {"topic": html.text("topic")} | cells | {"state": unknown})

@@ -123,12 +123,25 @@ class SchemaPolicy(RecordValidationPolicy):
     def check(self, text: str) -> None:
         parse_argument(text)
 
-    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
+    def _strategies(self, text: str | None) -> Mapping[str, str]:
+        """Key or value, or both, and how the subject of each is named."""
         own = self.settings
-        default = {part: own.subject for part in ("key", "value") if own.part in (part, "both")}
+        return parse_argument(text) or {part: own.subject for part in ("key", "value") if own.part in (part, "both")}
+
+    def subjects(self, topic: str, text: str) -> list[str]:
+        """The subjects that schemas of a topic's records have to be of, for a person."""
+        if DEPTHS.index(self.settings.require) < DEPTHS.index("subject"):
+            return []
+        records = "(name of the record)"
+        return [
+            {"topic_name": f"{topic}-{part}", "record_name": records}.get(strategy, f"{topic}-{records}")
+            for part, strategy in self._strategies(text).items()
+        ]
+
+    def validate_batch(self, topic: TopicMetadata, records: Records) -> Iterator[Fault]:
         checks = [
             _Check(self, topic.topic, part, subject, records)
-            for part, subject in (parse_argument(topic.validation_policy) or default).items()
+            for part, subject in self._strategies(topic.validation_policy).items()
         ]
         questions = frozenset(question for check in checks for question in check.questions)
         if questions:

@@ -18,7 +18,7 @@ from typing import Protocol
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import Edit, array_count, response_body_at, splice, spliced
 from kafka_sidecar.codec.fetch_positions import NO_SESSION
-from kafka_sidecar.codec.glance import FetchGlance, check_fetch_partitions, glance_fetch
+from kafka_sidecar.codec.glance import FetchGlance, Topics, check_fetch_partitions, glance_fetch
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer, first_version
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction, PartitionData
@@ -45,6 +45,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     FetchSession,
     FindsLarge,
     Forward,
+    Look,
     Outcome,
     Pass,
     Respond,
@@ -64,12 +65,16 @@ class FetchedPartition:
 
     __slots__ = (
         "_frame", "_pieces", "_sent", "_version", "aborted", "error_code", "high_watermark", "key",
-        "last_stable_offset", "span", "topic",
+        "last_stable_offset", "span", "topic", "wanted_by",
     )  # fmt: skip
 
-    def __init__(self, topic: str, key: str | bytes, span: FetchPartitionSpan, frame: bytes, version: int) -> None:
+    def __init__(
+        self, topic: str, key: str | bytes, span: FetchPartitionSpan, frame: bytes, version: int,
+        wanted_by: Sequence[StageRun] = (),
+    ) -> None:  # fmt: skip
         """``key`` is what the frame has: the topic's name, or since v13 its id."""
         self.topic = topic
+        self.wanted_by = wanted_by
         self.key = key
         self.span = span
         self._pieces: tuple[Buffer, ...] | None = None  # the records that the client gets; None: those that came
@@ -121,8 +126,13 @@ class FetchedPartition:
 
     @property
     def is_changed(self) -> bool:
-        ours = self._pieces, self.error_code, self.high_watermark, self.last_stable_offset, self.aborted
-        return any(one is not None for one in ours)
+        return (
+            self._pieces is not None
+            or self.error_code is not None
+            or self.high_watermark is not None
+            or self.last_stable_offset is not None
+            or self.aborted is not None
+        )
 
     def edits(self, as_sent: bool = False) -> list[Edit]:
         """What is different in the frame. ``as_sent``: with all that producers have sent."""
@@ -237,7 +247,7 @@ class FetchExchanges:
             return old_exchange(version, self._hides, self._limits.max_partitions)
         return partial(self.begin, version)
 
-    def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Pass | None:
+    def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Look | Pass | None:
         """As `exchange.Begin`, for one version."""
         seen = glance_fetch(data, at, size, version, self._limits.max_partitions)
         if seen is None:
@@ -247,9 +257,12 @@ class FetchExchanges:
         if guard is not None and guard.relays(client, seen):
             guard = None
         is_wanted = bool(self.stages) and self._may_be_wanted(seen, client)
-        if guard is not None or is_wanted:
-            return self._exchange(version, client, self.stages if is_wanted else (), guard)
         head_at = at + CLIENT_ID_AT
+        if guard is not None or is_wanted:
+            if self.guard is None and seen.session_epoch == NO_SESSION and self._is_known(seen.topics):
+                start = partial(self._exchange, version, client, self.stages, None)
+                return Look(data[head_at : seen.named_to], start)
+            return self._exchange(version, client, self.stages if is_wanted else (), guard)
         # A guard has to know whether it is a replica's.
         if (
             seen.session_epoch == NO_SESSION
@@ -272,6 +285,10 @@ class FetchExchanges:
         # on another one.
         session = client.fetch_session
         return self.fail_closed or session is None or session.is_wanted or session.began_under is not self._token
+
+    def _is_known(self, topics: Topics) -> bool:
+        """Whether it is one topic, whose name is known: stages want it or not until the configuration is reloaded."""
+        return len(topics) == 1 and (isinstance(topics[0], str) or self._name_of(topics[0]) is not None)
 
     def _wants(self, topic: str | bytes) -> bool:
         name = self._name_of(topic) if isinstance(topic, bytes) else topic
@@ -353,17 +370,21 @@ class FetchExchange(StagedExchange[StageRun]):
                 looked_into += self._reject_unknown(topic, frame)
                 continue
             wanted = [run for run in self._runs if run.wants(name)]
-            wants_empty = any(run.wants_empty for run in wanted)
+            if not wanted:
+                continue
+            wants_empty = True in [run.wants_empty for run in wanted]
             looked_into += [
-                FetchedPartition(name, topic.key, span, frame, version)
-                for span in (topic.partitions if wanted else ())
+                FetchedPartition(name, topic.key, span, frame, version, wanted)
+                for span in topic.partitions
                 if wants_empty or span.records_start != span.records_end
             ]
         for run in self._runs:
             yield from _take_through(run, looked_into)
             if run.restores:
                 self._restored = _edits(looked_into, as_sent=True)
-        edits = _edits(looked_into)
+        if not (edits := _edits(looked_into)):
+            self._close()
+            return frame  # `unhidden` has what was restored, if that is something else
         may_name_brokers = len(frame) > spans.end + NO_TAGS_BYTES
         new = splice(frame, edits) if may_name_brokers else in_pieces(spliced(frame, edits))
         if edits == self._restored:
@@ -404,7 +425,7 @@ def _edits(partitions: Sequence[FetchedPartition], as_sent: bool = False) -> lis
 def _take_through(run: StageRun, partitions: Sequence[FetchedPartition]) -> Steps[None]:
     """All that a stage wants of a response, before the next stage sees any of it."""
     for partition in partitions:
-        if partition.topic and run.wants(partition.topic) and (run.wants_empty or len(partition.records)):
+        if run in partition.wanted_by and (run.wants_empty or len(partition.records)):
             yield TURN
             if (steps := run.partition(partition)) is not None:
                 yield from steps

@@ -161,10 +161,10 @@ class PartitionReading:
         count, room = 0, limit
         max_records = min(MAX_INLINE_RECORDS, self._look.records_at_once)
         for batch, visibility in found:
-            if visibility is SHOWN and (count := count + batch.header.count) > max_records:
-                return False
-        if any(visibility is SHOWN and takes_long(batch, max_records) for batch, visibility in found):
-            return False
+            if visibility is SHOWN:
+                count += batch.header.count
+                if count > max_records or takes_long(batch, max_records):
+                    return False
         for at, (batch, visibility) in enumerate(found):
             if visibility is SHOWN:
                 try:
@@ -195,8 +195,9 @@ class PartitionReading:
         except CodecError:
             return self.give_up("unreadable", hides)
         news, withheld_from = self._news, None
-        changed = hides and sum(len(batch.data) for batch, _ in found) < len(self._records)
-        changed = changed or any(new is not batch.data for batch, new in news)
+        changed = hides and sum([len(batch.data) for batch, _ in found]) < len(self._records)
+        if news:  # it had to wait
+            changed = changed or any(new is not batch.data for batch, new in news)
         for at, (batch, visibility) in enumerate(found[len(news) :], len(news)):
             new = self._consume_batch(at, batch, visibility, limit, seen_to)
             if new is None:

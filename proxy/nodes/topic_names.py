@@ -55,9 +55,9 @@ class TopicNameCache:
         return self._names.get(topic_id)
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> set[str]:
         """Of all topics that are known."""
-        return list({*self._ids, *self._names.values()})
+        return {*self._ids, *self._names.values()}
 
     def id_of(self, name: str) -> bytes:
         """The id that the last response had for a name; zeros if there was none in the last `MAX_ID_AGE_S`."""

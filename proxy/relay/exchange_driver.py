@@ -21,28 +21,37 @@ from kafka_sidecar.plugins.effects import TURN, Need, Steps, Work
 from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Gate, Last, Outcome, Respond
 from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.routes import Rewrite, Route
-from kafka_sidecar.proxy.relay.watch import Watch
+from kafka_sidecar.proxy.relay.watch import Tap, Watch
 
 
 class Decides(Protocol):
     """What a session does once it is decided what becomes of a request, or something is needed for that."""
 
     def expect(
-        self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int, watch: Watch | None
+        self,
+        route: Route,
+        correlation_id: int | None,
+        exchange: Exchange | None,
+        size: int,
+        since: float,
+        watch: Watch | None,
     ) -> None:
         """It goes to the broker, which answers it unless the id is None; exchange and watch want the response.
 
-        It had ``size`` bytes.
+        It had ``size`` bytes and began to arrive at ``since``.
         """
 
-    def respond(self, route: Route, frame: bytes, size: int) -> None:
-        """It is answered by the sidecar; it had ``size`` bytes."""
+    def respond(self, route: Route, frame: bytes, size: int, since: float) -> None:
+        """It is answered by the sidecar; it had ``size`` bytes and began to arrive at ``since``."""
 
     def end_after(self, cause: str, detail: str) -> None:
         """It is the last one of this connection, which ends after the responses to earlier ones; it gets none."""
 
     def marked(self, route: Route, frame: bytes | Pieces) -> bytes | Pieces:
         """A response as it leaves: with a throttle time if its client is not read for a while."""
+
+    def watch(self, tap: Tap, frame: bytes, since: float) -> Watch | None:
+        """Show a tap a request that has come whole and began at ``since``; None: the rest does not matter to it."""
 
     def paused(self, driver: Driver) -> None:
         """``driver.need`` has to be performed, then `Session.resume` called."""
@@ -156,24 +165,24 @@ class Driver:
 class RequestDriver(Driver):
     """The client's direction."""
 
-    __slots__ = ("_correlation_id", "_gates")
+    __slots__ = ("_correlation_id", "_gates", "_tap")
 
     def take(
         self,
         route: Route,
         exchange: Exchange | None,
         correlation_id: int | None,
-        watch: Watch | None = None,
+        tap: Tap | None = None,
         gates: Sequence[Gate] = (),
     ) -> None:
         """Give the request that begins now to gates and exchange once it is whole.
 
         Args:
             correlation_id: None: it gets no response (acks=0).
-            watch: is shown the request as the client has sent it, and what becomes of it.
+            tap: is shown the request as the client has sent it, and what becomes of it.
         """
         self._route, self._exchange, self._correlation_id = route, exchange, correlation_id
-        self._watch, self._gates, self._is_busy = watch, gates, True
+        self._tap, self._gates, self._is_busy = tap, gates, True
         self._since = self._clock()
         self._frames.collect_pieces(self._begin)
 
@@ -189,9 +198,10 @@ class RequestDriver(Driver):
         return (yield from self._look(frame))
 
     def _look(self, frame: bytes) -> Steps[Outcome]:
-        if (watch := self._watch) is not None:
-            self._frame = frame
-            watch.request(frame, 0, len(frame), True)
+        if self._tap is not None:
+            self._watch = self._session.watch(self._tap, frame, self._since)
+            if self._watch is not None:
+                self._frame = frame
         exchange = self._exchange
         return exchange.request(frame) if exchange is not None and not self._gates else self._enter(frame)
 
@@ -213,10 +223,10 @@ class RequestDriver(Driver):
         if isinstance(decision, Forward):
             route.counts.answered_bytes += self._size - len(decision.frame)
             wants_response = exchange if decision.wants_response else None
-            self._session.expect(route, self._correlation_id, wants_response, self._size, watch)
+            self._session.expect(route, self._correlation_id, wants_response, self._size, self._since, watch)
             return decision.frame
         if isinstance(decision, Respond):
-            self._session.respond(route, decision.frame, self._size)
+            self._session.respond(route, decision.frame, self._size, self._since)
             return b""
         if isinstance(decision, Last):
             route.counts.answered_bytes += self._size - len(decision.frame)

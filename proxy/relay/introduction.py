@@ -41,6 +41,7 @@ class Identity:
     def client_id(self, client_id: str | None) -> None:
         if client_id != self._client_id:
             self._client_id, self.tap_state, self.limited = client_id, None, None
+            self.memo.clear()  # what its limits count is remembered there
 
     @property
     def client_software(self) -> str | None:

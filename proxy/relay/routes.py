@@ -16,7 +16,7 @@ from kafka_sidecar.codec.pieces import Pieces
 from kafka_sidecar.codec.response_status import status_fields
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
-from kafka_sidecar.proxy.relay.exchange import Begin, Look, Pass, RouteError
+from kafka_sidecar.proxy.relay.exchange import Begin, Client, Exchange, Look, Pass, RouteError
 from kafka_sidecar.proxy.relay.frames import Edit
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts, Metrics
@@ -60,6 +60,30 @@ HIDDEN = frozenset(
 )
 
 
+class Seen(NamedTuple):
+    """Whether a tap is to be shown a request, and which later ones of this connection and version besides."""
+
+    is_watched: bool
+    alike: Pass | None = None  # those that begin alike; None: it is not known
+
+
+ANY = Pass(b"")  # all requests of this connection and version
+UNWATCHED, WATCHED = Seen(False, ANY), Seen(True, ANY)
+
+
+class GlancingTap(Tap):
+    """A tap that need not be shown requests whose beginning says that nothing in them matters to it."""
+
+    __slots__ = ()
+
+    def glance(self, client: Client, data: bytes, at: int, size: int) -> Seen:
+        """Look at a request of ``size`` bytes that begins at data[at], as much of it as has arrived.
+
+        What it says holds as long as the client's names and software, and the route, stay the same.
+        """
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """How the response of one (api, version) is edited."""
@@ -97,9 +121,18 @@ class Route:
     tap: Tap | None = None  # watches requests and responses
     has_status: bool = False  # its responses begin with throttle time or error code
     api: ApiVersion = field(init=False)
+    glances: bool = field(init=False)  # the beginning of a request says what has to see it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "api", ApiVersion(self.key, self.counts.name, self.version))
+        object.__setattr__(self, "glances", self.exchange is not None or isinstance(self.tap, GlancingTap))
+
+    def seen(self, client: Client, data: bytes, at: int, size: int) -> Seen:
+        """What its tap, if it has one, says of a request, as `GlancingTap.glance`."""
+        tap = self.tap
+        if isinstance(tap, GlancingTap):
+            return tap.glance(client, data, at, size)
+        return UNWATCHED if tap is None else WATCHED
 
 
 def versions(key: int) -> tuple[int, int] | None:
@@ -164,30 +197,56 @@ class Routes:
         return route
 
 
+class Known:
+    """What is known of requests that begin alike."""
+
+    __slots__ = ("acks", "end", "epoch", "head", "is_watched", "route", "start", "tail")
+
+    def __init__(self, route: Route, alike: Pass, start: Callable[[], Exchange] | None) -> None:
+        self.route = route
+        self.head, self.epoch, self.tail = alike.head, alike.epoch, alike.tail
+        self.end = CLIENT_ID_AT + len(alike.head)  # in a frame
+        self.start = start  # the exchange of each; None: none is needed
+        self.is_watched = True  # by the route's tap
+        self.acks: int | None = None  # of Produce requests, if they are in the head; any number but 0: not 0
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is no longer than what clients have."""
+        return len(self.head) <= MAX_HEAD_BYTES and len(self.tail) <= MAX_HEAD_BYTES
+
+
 class PrefixMemo:
-    """The last prefix of each (api, version) of one connection, valid as long as its `Route` is the same object."""
+    """The last prefix of each (api, version) of one connection, valid as long as its `Route` is the same object.
+
+    One comparison says all that is known of a request that begins alike: which exchange it needs, whether it is
+    watched, and its acks.
+    """
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Route, bytes, Look | Pass]] = {}
+        self._known: dict[int, Known] = {}
 
-    def find(self, route: Route, key_version: int, data: bytes, at: int) -> Look | Pass | None:
-        """What is known of requests that begin like the one at data[at]; None: nothing."""
+    def find(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Known | None:
+        """What is known of requests that begin like the one of ``size`` bytes at data[at]; None: nothing."""
         known = self._known.get(key_version)
-        if known is None or known[0] is not route or not data.startswith(known[1], at + CLIENT_ID_AT):
+        if (
+            known is None
+            or known.route is not route
+            or known.end > size
+            or not data.startswith(known.head, at + CLIENT_ID_AT)
+            or (known.epoch and not _continues(known, data, at))
+        ):
             return None
-        found = known[2]
-        if found.__class__ is Pass and found.epoch and not _continues(found, data, at + CLIENT_ID_AT):
-            return None
-        return found
+        return known
 
-    def note(self, route: Route, key_version: int, new: Look | Pass) -> None:
+    def note(self, key_version: int, new: Known) -> None:
         """What holds for requests that begin like this one; longer beginnings than clients have are not kept."""
-        if len(new.head) > MAX_HEAD_BYTES or (isinstance(new, Pass) and len(new.tail) > MAX_HEAD_BYTES):
-            self._known.pop(key_version, None)
-            return
-        self._known[key_version] = route, new.head, new
+        if new.is_kept:
+            self._known[key_version] = new
+        else:
+            self.forget(key_version)
 
     def clear(self) -> None:
         """Forget all that is known."""
@@ -196,10 +255,28 @@ class PrefixMemo:
     def forget(self, key_version: int) -> None:
         self._known.pop(key_version, None)
 
+    @property
+    def heads(self) -> list[bytes]:
+        """The beginnings that are kept."""
+        return [known.head for known in self._known.values()]
 
-def _continues(known: Pass, data: bytes, at: int) -> bool:
+
+def known_of(route: Route, found: Look | Pass, seen: Seen) -> Known | None:
+    """What an exchange's `Begin` and a tap have said of one request, together; None: a later one may be otherwise."""
+    alike = seen.alike
+    if alike is None:
+        return None
+    mine = Pass(found.head) if isinstance(found, Look) else found
+    # Both hold for the request, so that the longer beginning has the other one in it.
+    both = Pass(max(mine.head, alike.head, key=len), mine.epoch or alike.epoch, max(mine.tail, alike.tail, key=len))
+    known = Known(route, both, found.start if isinstance(found, Look) else None)
+    known.is_watched = seen.is_watched
+    return known
+
+
+def _continues(known: Known, data: bytes, at: int) -> bool:
     """Whether a fetch session's epoch that is neither its beginning nor its end follows the head, then the tail."""
-    at += len(known.head)
+    at += known.end
     if len(data) < at + EPOCH.size or EPOCH.unpack_from(data, at)[0] <= 0:
         return False
     return data.startswith(known.tail, at + EPOCH.size)

@@ -39,8 +39,8 @@ from kafka_sidecar.proxy.relay.responses import (
     mismatch,
     take_answers,
 )
-from kafka_sidecar.proxy.relay.routes import Rewrite, Route, Routes
-from kafka_sidecar.proxy.relay.watch import Watch, WatchedResponse
+from kafka_sidecar.proxy.relay.routes import ANY, WATCHED, Rewrite, Route, Routes, known_of
+from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedResponse
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
 # length int32 | api key int16, api version int16 (read as one number) | correlation id int32 | ...
@@ -295,7 +295,7 @@ class Session(Identity):
         if self.closing is None:
             self.closing = Closing(error.cause if isinstance(error, RouteError) else cause, str(error))
 
-    def _begin_request(self, data: bytes, at: int) -> int:
+    def _begin_request(self, data: bytes, at: int) -> int:  # noqa: C901 - each request pays for a call
         length, key_version, correlation_id = REQUEST.unpack_from(data, at)
         route = self.routes.get(key_version)
         if route is None or not MIN_REQUEST_BYTES <= length <= self._max_frame or length > route.max_bytes:
@@ -303,11 +303,15 @@ class Session(Identity):
         size: int = length + 4
         waits: int | bytes | None = correlation_id  # or our own response; None: there is none
         gates = self.gates and [gate for gate in self.gates if gate.holds(route.key, route.answer is not None)]
+        known = self.memo.find(route, key_version, data, at, size) if route.glances else None
         if route.is_produce:
-            acks_at = self._acks_at(route.version, data, at, size)
-            if acks_at is None:
-                return 0
-            if not data[acks_at] | data[acks_at + 1]:  # acks=0
+            acks = known.acks if known is not None else None
+            if acks is None:
+                acks_at = self._acks_at(route.version, data, at, size)
+                if acks_at is None:
+                    return 0
+                acks = data[acks_at] | data[acks_at + 1]
+            if not acks:
                 waits = None
                 self.record((route.api, correlation_id, self._now, size, None, 0, NO_RESPONSE))
         elif route.answer is not None and not gates:
@@ -319,14 +323,21 @@ class Session(Identity):
         counts = route.counts
         counts.requests += 1
         counts.request_bytes += size
-        if gates or route.exchange is not None:
-            found = self._look(route, key_version, data, at, size)
-            if gates or found is not None:
-                self._take(route, found, correlation_id if waits is not None else None, gates)
-                return size
+        tap, exchange = route.tap, None
+        if route.glances:
+            if known is not None:
+                exchange = known.start() if known.start is not None else None
+                is_watched = known.is_watched
+            else:
+                exchange, is_watched = self._look(route, key_version, data, at, size)
+            if not is_watched:
+                tap = None
+        if gates or exchange is not None:
+            self._request_driver.take(route, exchange, correlation_id if waits is not None else None, tap, gates)
+            return size
         watch = (
             None
-            if (tap := route.tap) is None
+            if tap is None
             else tap.show_request(self, self.tap_state, self._client_frames, data, at, size, waits, self._now)
         )
         if waits is not None:
@@ -335,37 +346,45 @@ class Session(Identity):
             self._unanswered += 1
         return size
 
-    def _take(self, route: Route, exchange: Exchange | None, correlation_id: int | None, gates: Sequence[Gate]) -> None:
-        watch = tap.begin(self, self.tap_state, self._now) if (tap := route.tap) is not None else None
-        self._request_driver.take(route, exchange, correlation_id, watch, gates)
-
-    def _look(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> Exchange | None:
-        """The exchange that the request needs, if it needs one."""
-        if route.exchange is None:
-            return None
-        found: Exchange | Look | Pass | None = self.memo.find(route, key_version, data, at)
-        if found is None:
+    def _look(self, route: Route, key_version: int, data: bytes, at: int, size: int) -> tuple[Exchange | None, bool]:
+        """The exchange that the request needs, if it needs one, and whether the route's tap is to be shown it."""
+        found: Exchange | Look | Pass | None = ANY
+        if route.exchange is not None:
             found = route.exchange(data, at, size, self)
-            if isinstance(found, Look | Pass):
-                self.memo.note(route, key_version, found)
-            elif found is not None:
-                self.memo.forget(key_version)  # what is known may be of another fetch session than the one that begins
-        if isinstance(found, Look):
-            return found.start()
-        return None if isinstance(found, Pass) else found
+        seen = route.seen(self, data, at, size)
+        known = known_of(route, found, seen) if isinstance(found, Look | Pass) else None
+        exchange = found.start() if isinstance(found, Look) else None if isinstance(found, Pass) else found
+        if known is not None:
+            if route.is_produce:
+                known.acks = self._acks_within(route, data, at, size, known.end)
+            self.memo.note(key_version, known)
+        elif exchange is not None or (seen.is_watched and seen is not WATCHED):
+            self.memo.forget(key_version)  # what is known may be of another fetch session than the one that begins
+        return exchange, seen.is_watched
+
+    def _acks_within(self, route: Route, data: bytes, at: int, size: int, end: int) -> int | None:
+        """The acks of a Produce request, if they are in its first ``end`` bytes."""
+        acks_at = self._acks_at(route.version, data, at, size)
+        return data[acks_at] | data[acks_at + 1] if acks_at is not None and acks_at + 2 <= at + end else None
 
     # What the drivers call
 
     def expect(
-        self, route: Route, correlation_id: int | None, exchange: Exchange | None, size: int, watch: Watch | None
+        self,
+        route: Route,
+        correlation_id: int | None,
+        exchange: Exchange | None,
+        size: int,
+        since: float,
+        watch: Watch | None,
     ) -> None:
         if correlation_id is None:
             self._unanswered += 1
         else:
-            self._waiting.append((route, correlation_id, self._now, size, exchange, watch))
+            self._waiting.append((route, correlation_id, since, size, exchange, watch))
 
-    def respond(self, route: Route, frame: bytes, size: int) -> None:
-        self._waiting.append((route, self._own(route, frame, size), self._now, size, None, None))
+    def respond(self, route: Route, frame: bytes, size: int, since: float) -> None:
+        self._waiting.append((route, self._own(route, frame, size), since, size, None, None))
 
     def end_after(self, cause: str, detail: str) -> None:
         self._unanswered += 1
@@ -375,6 +394,10 @@ class Session(Identity):
         """Discard all further requests; end once those that have been read have their response."""
         self._client_frames.stop(STOPPED)
         self.finish(closing)
+
+    def watch(self, tap: Tap, frame: bytes, since: float) -> Watch | None:
+        # What becomes of its response is seen where the exchange has decided.
+        return tap.show_request(self, self.tap_state, self._client_frames, frame, 0, len(frame), True, since)
 
     def paused(self, driver: Driver) -> None:
         self.agenda.append(driver)

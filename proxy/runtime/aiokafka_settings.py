@@ -36,6 +36,14 @@ GO_ON = {
 }
 
 
+class NotCreatedError(OSError):
+    """Brokers do not create a topic. The text names it."""
+
+    def __init__(self, topic: str, code: int, message: str) -> None:
+        super().__init__(f"the topic {topic} cannot be created: {message or code}")
+        self.code = code
+
+
 CONNECTING = ("bootstrap", "_get_conn")  # the methods of a client that call the function `create_conn` of its module
 LONG_POLL_MS = 2000  # the longest wait of a fetch: what is sent after it on the same connection waits, too
 NAMING_TOPICS = ("_metadata_update",)  # those that send a MetadataRequest with topics
@@ -147,11 +155,17 @@ async def start_producer(access: BrokerAccess, **settings: Any) -> AIOKafkaProdu
 
 async def create_topic(
     admin: Any, topic: str, partitions: int, replication_factor: int, configs: Mapping[str, str], timeout_ms: int
-) -> None:
-    """Create a topic unless it exists; -1 is the cluster's default. Raises OSError if no broker can create it."""
+) -> int:
+    """Create a topic unless it exists; -1 is the cluster's default. An error code after which it may still be there.
+
+    Raises NotCreatedError: no broker can create it.
+    """
     wanted = NewTopic(topic, num_partitions=1, replication_factor=1, topic_configs=dict(configs))
     wanted.num_partitions, wanted.replication_factor = partitions, replication_factor  # its constructor takes no -1
     created = await admin.create_topics([wanted], timeout_ms=timeout_ms)
+    found = 0
     for _, code, *message in created.topic_errors:
         if code not in GO_ON:
-            raise OSError(f"the topic {topic} cannot be created: {message or code}")
+            raise NotCreatedError(topic, code, (message[0] or "") if message else "")
+        found = code
+    return found

@@ -242,6 +242,11 @@ class Connection:
         return self.broker is not None and self.broker.is_paused
 
     @property
+    def is_paused(self) -> bool:
+        """Whether one of its sides is not read."""
+        return self.client.is_paused or (self.broker is not None and self.broker.is_paused)
+
+    @property
     def is_dialling(self) -> bool:
         """Whether the client has sent something, and no broker is connected yet."""
         return bool(self._early)

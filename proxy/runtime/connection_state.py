@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Iterable, Iterator
+from heapq import nlargest
+from itertools import chain, islice
 from typing import Any
 
 from kafka_sidecar.codec.apis import is_removed
@@ -16,6 +19,7 @@ from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 MAX_LOGGED_REQUESTS = 8
 LONG_S = 1.0  # a request without a response for so long comes before others; consumers wait half a second for data
+MAX_LOOKED_AT, LOOKED_AT_PER_TURN = 20_000, 1000  # connections; each takes a microsecond or two
 MAX_REASON_CHARS = 40  # what is different in two details of one cause comes first
 _NUMBER = re.compile(r"[0-9a-f.:]*[0-9][0-9a-f.:]*")  # addresses among them
 
@@ -107,12 +111,23 @@ def with_removed(connections: Iterable[Connection]) -> Iterator[Connection]:
                 break
 
 
-def trouble_of(connection: Connection, now: float) -> tuple[bool, float, int]:
-    """What sorts connections that wait before others. ``now``: seconds of `time.perf_counter`."""
-    oldest = connection.session.oldest_since
-    waits_s = now - oldest if oldest is not None else 0.0
-    is_paused = connection.client_is_paused or connection.broker_is_paused
-    return is_paused, waits_s if waits_s >= LONG_S else 0.0, connection.number
+async def first_to_show(connections: dict[Connection, None], number: int) -> list[Connection]:
+    """Of very many, in the order in which they came: those that wait, the longest first, then the newest.
+
+    A turn of the event loop is for some of them. Of more than `MAX_LOOKED_AT` the oldest are not looked at.
+    """
+    newest = list(islice(reversed(connections), MAX_LOOKED_AT))
+    long_ago, waiting = time.perf_counter() - LONG_S, list[Connection]()
+    for at in range(0, len(newest), LOOKED_AT_PER_TURN):
+        some = newest[at : at + LOOKED_AT_PER_TURN]
+        waiting += [one for one in some if one.is_paused or (one.session.oldest_since or long_ago) < long_ago]
+        await asyncio.sleep(0)
+    first = nlargest(number, waiting, key=_trouble_of)
+    return list(islice((one for one in dict.fromkeys(chain(first, newest)) if one in connections), number))
+
+
+def _trouble_of(connection: Connection) -> tuple[bool, float, int]:
+    return connection.is_paused, -(connection.session.oldest_since or float("inf")), connection.number
 
 
 def _broker_address(connection: Connection) -> str | None:

@@ -18,6 +18,8 @@ import gc
 import linecache
 import logging
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,22 @@ def configure_allocator() -> None:
     if (libc := _glibc()) is not None:
         libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
         libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
+
+
+@contextmanager
+def collections_paused() -> Iterator[None]:
+    """While very many values are made that are soon gone again, and are part of no cycle.
+
+    Otherwise those that are there at a collection count as old ones, and with enough of these all objects are looked
+    at in one turn of the event loop: a tenth of a second with 10,000 connections.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def release_unused_memory() -> None:

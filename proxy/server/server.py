@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from kafka_sidecar.codec.apis import APIS
@@ -32,6 +32,8 @@ from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.recorder import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
+from kafka_sidecar.proxy.relay.watch import Tap
+from kafka_sidecar.proxy.relay.watch_pairs import in_turn
 from kafka_sidecar.proxy.runtime.admission import (
     BACKLOG,
     Admission,
@@ -82,7 +84,7 @@ class Server:
     def __init__(self, config: Config, metrics: Metrics) -> None:
         self.config = config
         self.metrics = metrics
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.closed: deque[tuple[float, dict[str, Any]]] = deque(maxlen=MAX_CLOSED)  # when (since 1970), and their keys
         self.listening = False
         self.record_requests: Callable[[Session, Record], Record] | None = None  # besides the flight recorder
@@ -118,6 +120,7 @@ class Server:
         self._client_logins = open_client_logins(config, lambda *asked: own_versions(self._cluster.offered, *asked))
         if self._client_logins is not None:
             metrics.features.append(self._client_logins.families)
+        self._taps: list[Callable[[int, int], Tap | None]] = []
         self._routes = self._open_routes()
         self._listeners: dict[str, asyncio.Server | TlsListener] = {}
         self._handshakes = Paced(STARTED_PER_TURN)
@@ -145,7 +148,21 @@ class Server:
         rewrites = Rewrites(self.addresses.local_address, self.topics.learn)
         relays_logins = self.broker_logins is None and self._client_logins is None
         answer = local_response if relays_logins else reject_client_logins(local_response)
-        return Routes(self.metrics, rewrites.response, answer, self._exchange_of, self.features.tap)
+        return Routes(self.metrics, rewrites.response, answer, self._exchange_of, self._tap_of)
+
+    def _tap_of(self, key: int, version: int) -> Tap | None:
+        taps = [made for make in (self.features.tap, *self._taps) if (made := make(key, version)) is not None]
+        return reduce(in_turn, taps) if taps else None
+
+    def add_tap(self, make: Callable[[int, int], Tap | None]) -> None:
+        """Have requests watched that begin from now on, by what is made for each API and version."""
+        self._taps.append(make)
+        self._routes.forget()
+
+    def remove_tap(self, make: Callable[[int, int], Tap | None]) -> None:
+        """Have no more requests watched by it."""
+        self._taps.remove(make)
+        self._routes.forget()
 
     def _exchange_of(self, key: int, version: int) -> Begin | None:
         """Called once for each API and version that clients use."""
@@ -249,7 +266,7 @@ class Server:
                 return
 
     def began(self, connection: Connection) -> Closing | None:
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._idle.clear()
         kind = connection.listener.split()[0]
         self.metrics.connections[kind] += 1
@@ -267,7 +284,7 @@ class Server:
         return None
 
     def ended(self, connection: Connection, closing: Closing) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         if not self.connections:
             self._idle.set()
         self._admission.leave(connection.ip)

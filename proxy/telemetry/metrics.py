@@ -53,8 +53,10 @@ def histogram(name: str, about: str, value: Durations | Mapping[Any, Durations],
 def _samples(value: float | Durations | Mapping[Any, float | Durations]) -> Mapping[Labels, float | Durations]:
     if not isinstance(value, Mapping):
         return {(): value}
-    # Threads may add to it.
-    return {of if isinstance(of, tuple) else (of,): number for of, number in list(value.items())}
+    found = dict(value)  # threads may add to it
+    if isinstance(next(iter(found), ()), tuple):
+        return found
+    return dict(zip(zip(found, strict=True), found.values(), strict=True))
 
 
 class ApiCounts:
@@ -64,8 +66,10 @@ class ApiCounts:
         "answered",
         "answered_bytes",
         "buffered",
+        "buffered_durations",
         "buffered_us",
         "held",
+        "held_durations",
         "held_us",
         "latency",
         "latency_us",
@@ -88,17 +92,22 @@ class ApiCounts:
         self.latency_us = 0
         self.buffered = self.buffered_us = 0  # responses buffered whole before they were forwarded
         self.held = self.held_us = 0  # requests buffered whole before it was decided what becomes of them
+        self.buffered_durations, self.held_durations = [0] * LATENCY_BUCKETS, [0] * LATENCY_BUCKETS  # as latency
 
     def add_buffered(self, grown: int, seconds: float) -> None:
         """A response was buffered whole for that long; ``grown`` more bytes were forwarded than had come."""
         self.buffered += 1
-        self.buffered_us += int(seconds * 1e6)
+        us = int(seconds * 1e6)
+        self.buffered_us += us
+        self.buffered_durations[us.bit_length()] += 1
         self.rewritten_bytes += grown
 
     def add_held(self, seconds: float) -> None:
         """A request was buffered whole; after this time it was decided what becomes of it."""
         self.held += 1
-        self.held_us += int(seconds * 1e6)
+        us = int(seconds * 1e6)
+        self.held_us += us
+        self.held_durations[us.bit_length()] += 1
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import yaml
@@ -15,12 +15,14 @@ from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 
 VERSION = "4.4.0"
-TOPICS = ("orders", "payments", "customers", "clicks", "invoices", "secrets")
+TOPICS = ("orders", "payments", "customers", "clicks", "invoices", "secrets", "returns")
 CONFIG = {
     "policies": {"small": {"type": "limits", "max_value_bytes": 2000}},
     "topics": [
-        {"name": "orders", "policy": "json, require_header:trace-id, small"},
+        {"name": "*.dlq"},
+        {"name": "orders", "policy": "json, require_header:trace-id, small", "dead_letters": "{topic}.dlq"},
         {"name": "payments", "policy": "json", "mode": "shadow"},
+        {"name": "returns", "policy": "json", "mode": "shadow", "consume": "hide"},
         {"name": "invoices", "policy": "json", "percent": 25},
     ],
     "interceptors": [
@@ -38,6 +40,16 @@ CONFIG = {
         "auditor_reporting_delay_ms": 500,
     },
     "large_messages": {"topics": [{"name": "invoices"}]},
+    "dead_letters": {"create": {"partitions": 1, "replication_factor": 1}},
+    "rate_limits": [
+        {"name": "clickstream", "topics": ["clicks"], "produce_bytes": "120KiB", "consume_bytes": "10MiB"},
+        {"name": "tools", "client_ids": ["*-admin"], "per": ["client_id"], "requests": 50},
+    ],
+    "producers": [
+        {"topics": ["clicks"], "compression": ["zstd", "lz4"], "mode": "shadow"},
+        {"topics": ["orders"], "acks": "all"},
+    ],
+    "topic_guards": [{"partitions": {"min": 3, "max": 12}, "naming": "[a-z.]+"}],
 }
 
 
@@ -66,7 +78,15 @@ class Traffic:
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=self._steadily, args=(work,), daemon=True)
-            for work in (self._produce, self._consume, self._reject, self._shadow, self._deny)
+            for work in (
+                self._produce,
+                self._click,
+                self._consume,
+                self._reject,
+                self._shadow,
+                self._deny,
+                self._create,
+            )
         ]
         for thread in self._threads:
             thread.start()
@@ -86,11 +106,23 @@ class Traffic:
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self._bootstrap, "client.id": "checkout-7", "log_level": 0})
         while not self._ended.wait(0.02):
-            for topic in ("orders", "clicks", "customers"):
+            for topic in ("orders", "customers"):
                 for number in range(12):
                     value = f'{{"number": {number}, "card": "4929123456781234", "note": "{"." * 200}"}}'
                     producer.produce(topic, value, headers=[("trace-id", b"1")])
             producer.poll(0)
+        producer.flush(5)
+
+    def _click(self) -> None:
+        """Over the rate limit, and not compressed as is required."""
+        settings = {"bootstrap.servers": self._bootstrap, "client.id": "tracker-4", "log_level": 0}
+        producer = Producer({**settings, "queue.buffering.max.messages": 2000})
+        while not self._ended.wait(0.02):
+            with suppress(BufferError):
+                for number in range(12):
+                    producer.produce("clicks", f'{{"number": {number}, "note": "{"." * 250}"}}')
+            producer.poll(0)
+        producer.purge()
         producer.flush(5)
 
     def _consume(self) -> None:
@@ -113,6 +145,14 @@ class Traffic:
     def _deny(self) -> None:
         send(self._bootstrap, "intern", "secrets", [b"{}"])
         self._ended.wait(2)
+
+    def _create(self) -> None:
+        """A topic that a guard refuses."""
+        admin = AdminClient({"bootstrap.servers": self._bootstrap, "client.id": "ci-admin", "log_level": 0})
+        for done in admin.create_topics([NewTopic("Temp", 1, 1)]).values():
+            with suppress(KafkaException, TimeoutError):
+                done.result(5)
+        self._ended.wait(1.5)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -16,7 +17,15 @@ Open = Callable[..., Page]
 
 # A view, and what it shows of the clients of the scene.
 SHOWN = {
-    "now": ["Produce", "Fetch", "127.0.0.1", "records/s of orders rejected by json"],
+    "now": [
+        "Produce",
+        "Fetch",
+        "127.0.0.1",
+        "records/s of orders rejected by json",
+        "a guard refuses CreateTopics",
+        "rate limit clickstream throttles clients",
+        "are not sent as required: compression",
+    ],
     "topics": [
         "orders",
         "json, require_header:trace-id, small",
@@ -24,16 +33,30 @@ SHOWN = {
         "25 %",
         "add_header, mask_fields",
         "in slices",
+        "orders.dlq",
+        "entry 2: acks (enforce)",
+        "clickstream",
+        "entry 1: naming, partitions (enforce)",
+        "hide",
     ],
-    "rejections": ["importer-1", "no_header", "allowed (shadow)", "User:ANONYMOUS", "(rules)", "denied"],
-    "connections": ["checkout-7", "shipping-2", "confluent-kafka-python", "Produce v", "client_closed"],
+    "rejections": [
+        "importer-1",
+        "no_header",
+        "allowed (shadow)",
+        "User:ANONYMOUS",
+        "(rules)",
+        "denied",
+        "(topic guards)",
+        "(producers)",
+    ],
+    "connections": ["checkout-7", "shipping-2", "confluent-kafka-python", "Produce v", "client_closed", "shipping"],
+    "dead-letters": ["orders.dlq", "usable", "waiting letters", "no spool"],
     "plug-ins": ["add_header", "on_consume", "require_header", "called"],
     "audit": ["EventAuditor", "audit_events_sent", "sent events"],
     "metrics": ["rejected_records", "client_to_proxy_request", "interceptor_call_seconds"],
 }
 VIEWS = list(SHOWN)
 FOCUSED = "document.activeElement"
-ALL_ROWS_HAVE = "text => [...document.querySelectorAll('#view tbody tr')].every(row => row.innerText.includes(text))"
 HIDE = """hidden => {
     Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
     document.dispatchEvent(new Event('visibilitychange'));
@@ -60,9 +83,82 @@ def test_rates_and_charts_are_those_of_the_clients(open_view: Open) -> None:
     page = open_view("now")
     produce = page.locator('[aria-label="By API"] tbody tr', has_text="Produce").locator("td")
     expect(produce.nth(0)).not_to_have_text("0")
-    expect(produce.nth(3)).to_contain_text("ms")
+    expect(produce.nth(1)).not_to_have_text("0")  # records
+    for column in (4, 6):  # the latency, and the sidecar's own share of it
+        expect(produce.nth(column)).to_contain_text("ms")
+    expect(page.locator('[aria-label="By API"] tbody tr', has_text="Metadata").locator("td").nth(7)).to_contain_text(
+        "ms"
+    )
     expect(page.locator("figure canvas")).to_have_count(3)
     expect(page.locator("figure").first).to_contain_text("Produce")
+
+
+def cells(page: Page, title: str, row: str) -> list[str]:
+    """The texts of the only row of a table that begins with this."""
+    found = page.locator(f'[role=region][aria-label="{title}"] tbody tr').filter(
+        has=page.locator("th", has_text=re.compile(f"^{re.escape(row)}$"))
+    )
+    expect(found).to_have_count(1)
+    return list(map(str, found.locator("td:visible").all_inner_texts()))
+
+
+def test_records_and_bytes_are_counted_by_topic_in_both_directions(open_view: Open) -> None:
+    page = open_view("now")
+    for topic in ("customers", "clicks"):
+        row = page.locator('[aria-label="By topic"] tbody tr', has_text=topic).locator("td")
+        for column in range(4):
+            expect(row.nth(column)).to_have_text(re.compile("^[1-9]"))
+    expect(page.locator('[aria-label="By topic"] tbody tr').first).to_contain_text("orders")  # which is rejected
+    assert cells(page, "By topic", "orders")[4] != "0"
+
+
+def test_a_rate_limit_shows_how_much_of_it_is_used_and_whom_it_throttles(open_view: Open) -> None:
+    page = open_view("now")
+    row = page.locator('[aria-label="By limit"] tbody tr', has_text="produce bytes")
+    expect(row).to_contain_text("throttles")
+    expect(row.locator("td").nth(2)).to_have_text("123 kB")
+    expect(row.locator("td").nth(4)).to_have_text(re.compile(r"^\d[\d.,]* %$"))
+    expect(row.locator("td").nth(5)).to_have_text(re.compile(r"^\d+ kB$"))
+    expect(page.locator('[aria-label="By limit"] tbody tr').first).to_contain_text("clickstream")
+    assert cells(page, "By limit", "tools")[3:5] == ["client_id", "\u2013"]
+    page = open_view("connections")
+    page.get_by_label("Filter").fill("tracker-4")
+    expect(page.locator("#view")).to_contain_text("rate limit clickstream")
+
+
+def test_connections_have_the_group_of_their_consumer_and_are_filtered_by_it(open_view: Open) -> None:
+    page = open_view("connections")
+    page.get_by_label("group", exact=True).select_option("shipping", timeout=15_000)
+    found = rows(page, "Open connections")
+    assert all("shipping-2" in row for row in found)
+    assert any("Fetch v" in row for row in found)
+    assert any("Heartbeat v" in row for row in found)
+
+
+def test_dead_letters_are_shown_with_their_topic_and_where_they_come_from(open_view: Open, sidecar: Sidecar) -> None:
+    page = open_view("dead-letters")
+    sent = page.locator('[aria-label="By dead letter topic"] tbody tr', has_text="orders.dlq").locator("td").nth(3)
+    expect(sent).to_have_text(re.compile("^[1-9]"))
+    before = int(sent.inner_text().replace(",", ""))
+    assert send(sidecar.bootstrap, "letter-writer", "orders", [b"no json"] * 3) != []
+    page.wait_for_function(
+        """before => Number(document.querySelector('[aria-label="By dead letter topic"] tbody td:nth-child(5)')
+            .innerText.replaceAll(',', '')) >= before + 3""",
+        arg=before,
+    )
+    page = open_view("topics")
+    row = page.locator("#view tbody tr", has_text="require_header:trace-id")
+    expect(row).to_contain_text(re.compile(r"orders\.dlq\s+[\d,]+ sent"))
+
+
+def test_topics_that_are_rejected_come_first_then_those_that_shadow_or_habits_report(open_view: Open) -> None:
+    page = open_view("topics")
+    expect(page.locator("#view tbody tr").first).to_contain_text("orders")
+    clicks = page.locator("#view tbody tr", has=page.get_by_role("button", name="clicks", exact=True))
+    expect(clicks).to_contain_text("not as required")
+    payments = page.locator("#view tbody tr", has=page.get_by_role("button", name="payments", exact=True))
+    expect(payments.locator("td").nth(6)).to_have_text(re.compile("^[1-9]"))  # what enforcing would have rejected
+    expect(page.locator("#view thead th", has_text="Subjects")).to_be_hidden()  # no registry is configured
 
 
 def test_a_rejection_appears_within_a_second(open_view: Open, sidecar: Sidecar) -> None:
@@ -166,7 +262,7 @@ def test_the_keyboard_alone_is_enough(open_view: Open) -> None:
     press("Enter")
     expect(page.locator("#view h2").first).to_have_text("Rejections and denials")
     page.wait_for_selector("#view tbody button")
-    for _ in range(5):
+    for _ in range(6):
         press("Tab")
     assert page.evaluate(f"{FOCUSED}.type") == "search"
     page.keyboard.type("importer")

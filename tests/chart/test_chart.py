@@ -49,7 +49,7 @@ def test_the_schema_accepts_every_value_file(scenario: Scenario) -> None:
 
 
 def documented_values() -> list[Any]:
-    pages = [page(f"docs/how-to/{name}.md") for name in ("kubernetes", "gateway")]
+    pages = [page(f"docs/how-to/{name}.md") for name in ("kubernetes", "gateway", "sizing")]
     return [
         pytest.param(yaml.safe_load(block.text), id=f"{one.path.stem}-{number}")
         for one in pages

@@ -35,6 +35,7 @@ from hostile.honest import Waits
 from hostile.letters import LETTERS
 from hostile.letters import TOPIC as LETTER_TOPIC
 from hostile.logins import LOGINS, MECHANISM, PASSWORD, USER, users_file
+from hostile.pages import PAGE
 from hostile.rates import RATES
 from hostile.schemas import SCHEMAS
 from hostile.segments import SEGMENTS
@@ -67,7 +68,7 @@ interceptors:
 
 ALL = (
     *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES, *SIGNATURES,
-    *HABITS,
+    *HABITS, *PAGE,
 )  # fmt: skip
 
 

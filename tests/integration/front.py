@@ -61,7 +61,7 @@ class Front:
 
     def lines(self) -> list[dict[str, Any]]:
         """What the sidecar has written to its log."""
-        return [json.loads(line) for line in self.sidecar.log.read_text().splitlines()]
+        return [json.loads(line) for line in self.sidecar.log.read_text().splitlines() if line.startswith("{")]
 
     def resident(self) -> int:
         """Bytes of memory that the sidecar has now."""

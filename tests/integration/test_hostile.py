@@ -48,6 +48,8 @@ QUICK_ROWS = (
     "84:",
     "90:",
     "95:",
+    "110:",
+    "112:",
 )
 QUICK = (*ATTACKS[::3], *(one for one in ALL if one.name.startswith(QUICK_ROWS)))
 SHORT = (*ATTACKS, *(one for one in ALL if one.name.startswith((*QUICK_ROWS, "35:", "37:", "39:", "77:"))))

@@ -29,7 +29,7 @@ from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimits
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicRule
 from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.exchange import Pass
-from kafka_sidecar.proxy.relay.routes import PrefixMemo
+from kafka_sidecar.proxy.relay.routes import Known, PrefixMemo
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.verifications import Failures
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
@@ -85,7 +85,7 @@ def beginnings() -> Remember:
 
     def note(name: str) -> None:
         memos.append(PrefixMemo())
-        memos[-1].note(cast(Any, None), 1, Pass(name.encode()))
+        memos[-1].note(1, Known(cast(Any, None), Pass(name.encode()), None))
 
     return note
 

@@ -25,7 +25,7 @@ from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime import dialer, verifications
 from kafka_sidecar.proxy.security.sasl import tokens
 from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
-from kafka_sidecar.proxy.server.admin.live.sample import PARTS
+from kafka_sidecar.proxy.server.admin.live.sample import PARTS, STATE
 from kafka_sidecar.proxy.server.admin.pages import Admin
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
@@ -69,11 +69,11 @@ async def log_in(client: Client, password: str) -> None:
     await client.ask(oracle.request_frame(token, 3))
 
 
-def shown(server: Server, caplog: pytest.LogCaptureFixture) -> str:
+async def shown(server: Server, caplog: pytest.LogCaptureFixture) -> str:
     """All that a person or a program can see."""
     admin = Admin(server)
     bodies = [admin.own_page(page).body.decode() for page in PAGES]
-    bodies.append(admin.sample(frozenset(PARTS)).body.decode())
+    bodies.append((await admin.sample(frozenset({STATE, *PARTS}))).body.decode())
     bodies += [admin.own_page(f"/connections/{one.number}").body.decode() for one in server.connections]
     lines = [JsonLines().format(record) for record in caplog.records] + [repr(vars(one)) for one in caplog.records]
     dumps = [repr(server.config), server.config.model_dump_json(), json.dumps(server.config.model_dump(mode="json"))]
@@ -91,7 +91,7 @@ async def test_a_run_with_every_line_and_forced_crashes_shows_no_secret_and_no_r
         async with connected(port_of(server)) as client:
             await log_in(client, OWN)
             await client.ask(produce_request(9, {"orders": {0: batch(RECORD)}}))
-            page = shown(server, caplog)
+            page = await shown(server, caplog)
         (tmp_path / "password").write_text(WRONG)  # logins at the broker fail from now on
         async with connected(port_of(server)) as client:
             await log_in(client, OWN)
@@ -103,7 +103,7 @@ async def test_a_run_with_every_line_and_forced_crashes_shows_no_secret_and_no_r
             await log_in(client, OWN)
             client.send(produce_request(9, {"orders": {0: batch(RECORD)}}))
             await client.rest()
-        page += shown(server, caplog)
+        page += await shown(server, caplog)
     for expected in ("login failed", "session crashed: this is a bug", "records rejected", "User:alice"):
         assert expected in page
     assert [secret for secret in SECRETS if secret in page] == []
@@ -138,7 +138,7 @@ async def test_passwords_of_keys_and_stores_are_not_shown_and_no_key_is(
         await until(lambda: server.addresses.nodes)
         async with connected(port_of(server), CA.client_context()) as client:
             await client.ask(produce_request(9, {"orders": {0: batch(RECORD)}}))
-            page = shown(server, caplog)
+            page = await shown(server, caplog)
         assert server.tls.clients is not None
         key.write_text(CA.issue("sidecar").key_pem("another-password-of-a-key"))  # which the file does not have
         for _ in range(3):
@@ -147,7 +147,7 @@ async def test_passwords_of_keys_and_stores_are_not_shown_and_no_key_is(
         async with connected(port_of(server), CA.client_context()) as client:
             client.send(produce_request(9, {"orders": {0: batch(RECORD)}}))
             await client.rest()
-        page += shown(server, caplog)
+        page += await shown(server, caplog)
     for expected in ("certificates rejected", "key_password", "session crashed: this is a bug"):
         assert expected in page
     secrets = [KEY_PASSWORD, STORE_PASSWORD, RECORD, "another-password-of-a-key", *pem_lines(key, own[1])]
@@ -176,7 +176,7 @@ async def test_no_token_and_no_clients_secret_is_shown(
                 client.send(HEARTBEAT)
                 await client.rest()
             await until(lambda: "connection ended" in caplog.text)
-            page = shown(server, caplog)
+            page = await shown(server, caplog)
     expected = {"file": "Invalid username or password", "endpoint": "responds with 401", "crash": "forced by the test"}
     assert expected[source] in page
     assert [secret for secret in (TOKEN, WRONG) if secret in page] == []
@@ -214,7 +214,7 @@ async def test_tokens_of_clients_and_passwords_of_their_users_at_brokers_are_not
                 await client.ask(oracle.request_frame(login, 3))
                 if one is signed[0]:
                     await client.ask(produce_request(9, {"orders": {0: batch(RECORD)}}))
-                page += shown(server, caplog)
+                page += await shown(server, caplog)
         (tmp_path / "mapped").write_text(WRONG)
         monkeypatch.setattr(Session, "from_client", _crash)
         async with connected(port_of(server)) as client:
@@ -223,7 +223,7 @@ async def test_tokens_of_clients_and_passwords_of_their_users_at_brokers_are_not
             await client.ask(oracle.request_frame(login, 3))
             client.send(HEARTBEAT)
             await client.rest()
-        page += shown(server, caplog)
+        page += await shown(server, caplog)
     for expected in ("login failed", "brokers.logins", "User:alice", "OAUTHBEARER"):
         assert expected in page
     parts = [part for one in signed for part in one.split(".")[1:]]  # claims and signatures

@@ -99,6 +99,7 @@ def _engine(number: count[int]) -> Metrics:
         api.latency, api.latency_us = _durations(number), next(number)
         api.buffered, api.buffered_us = next(number), next(number)
         api.held, api.held_us = 3, 4
+        api.held_durations, api.buffered_durations = _durations(count(41)), _durations(count(51))
     metrics.connections["bootstrap"] = next(number)
     metrics.active["bootstrap"] = next(number)
     metrics.disconnects["client_closed"] = next(number)
@@ -142,10 +143,13 @@ def _dead_letters(number: count[int]) -> Any:
     stats.dropped["rate"], stats.repeated = next(number), next(number)
     store = SimpleNamespace(
         dropped=Counter({"killed": next(number)}), letters=next(number), buffer=SimpleNamespace(bytes=next(number)),
-        spool=SimpleNamespace(bytes=next(number), damaged=next(number)),
+        spool=SimpleNamespace(damaged=next(number)), bytes_on_disk=next(number),
+        held=SimpleNamespace(letters=next(number)),
     )  # fmt: skip
-    sender = SimpleNamespace(failures=next(number))
-    return SimpleNamespace(stats=stats, store=store, sender=sender, oldest_s=next(number), missing={"a": "", "b": ""})
+    sender, lanes = SimpleNamespace(failures=next(number)), SimpleNamespace(count=next(number))
+    return SimpleNamespace(
+        stats=stats, store=store, sender=sender, lanes=lanes, oldest_s=next(number), missing={"a": "", "b": ""}
+    )
 
 
 def _producer_habits(number: count[int]) -> HabitStats:

@@ -47,6 +47,7 @@ class FakeCluster:
     requests: list[str] = field(default_factory=list)
     codes: dict[str, int] = field(default_factory=dict)  # of other requests, by their names
     start: int = 0
+    topic_configs: dict[str, dict[str, str] | ClusterError] = field(default_factory=dict)
     _open: list[bytes | None] = field(default_factory=list)
     _offset: tuple[tuple[str, str, int], tuple[int, str]] | None = None
 
@@ -61,6 +62,12 @@ class FakeCluster:
 
     async def has_partition(self, topic: str, partition: int) -> bool:
         return partition < self.topics.get(topic, 0)
+
+    async def configs(self, topic: str, names: list[str]) -> dict[str, str]:
+        found = self.topic_configs.get(topic, {})
+        if isinstance(found, ClusterError):
+            raise found
+        return {name: value for name, value in found.items() if name in names}
 
     async def start_of(self, topic: str, partition: int) -> int:
         return self.start

@@ -14,7 +14,9 @@ from pydantic import BaseModel
 from kafka_sidecar.proxy.config.loading import Config
 
 ROOT = Path(__file__).parents[2]
-_FENCE = re.compile(r"^(?:<!-- (?P<mark>.+?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?:<!-- (?P<mark>[^\n]+?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 _CODE = re.compile(r"`([^`]+)`")

@@ -51,6 +51,7 @@ class Limited(Dialogue):
     def load(self, *given: dict[str, Any]) -> None:
         """Apply a configuration."""
         self.meter.rules = self.meter.load(entries(*given))
+        self.routes.forget()
 
     def begin(self) -> Limited:
         """The connection begins with this configuration."""

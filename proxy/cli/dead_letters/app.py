@@ -23,9 +23,11 @@ from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
 if TYPE_CHECKING:
     from kafka_sidecar.dead_letters.letters import Choice, Letter
     from kafka_sidecar.dead_letters.overview import Overview
+    from kafka_sidecar.proxy.cli.dead_letters.asking import PolicyAsker
     from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster
     from kafka_sidecar.proxy.cli.dead_letters.replay import Mender, Order
     from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+    from kafka_sidecar.proxy.config.loading import Config
 
 T = TypeVar("T")
 INTERRUPTED = 130
@@ -116,16 +118,18 @@ def replay_letters(
 ) -> None:
     """Send records once more, where policies decide again.
 
-    What was accepted is not sent a second time, however often this is stopped and started again.
+    What was accepted is not sent a second time, however often this is stopped and started again. A dry run with
+    --config asks the policies of that file, also before a sidecar has it, and those set on topics.
     """
-    from kafka_sidecar.proxy.cli.dead_letters.printing import tally_json, tally_lines
+    from kafka_sidecar.proxy.cli.dead_letters.printing import asked_lines, tally_json, tally_lines
     from kafka_sidecar.proxy.cli.dead_letters.replay import Order
     from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
 
     codec = options.codec_of(compression)
     at = options.target(topics, bootstrap_servers, config, command_config)
     chosen = options.choice(topic, policy, reason, rejection_id, since, until, with_shadow)
-    order = Order(chosen, group, codec, _mender(mend), limit, dry_run)
+    asker = _asker(options.with_policies(config), codec) if dry_run else None
+    order = Order(chosen, group, codec, _mender(mend), limit, dry_run, asker)
     tally = Tally()
     try:
         _run(_replay(at, order, tally))
@@ -133,10 +137,23 @@ def replay_letters(
     except typer.Exit as exit_:
         code = exit_.exit_code
     if as_json:
-        typer.echo(tally_json(tally, dry_run))
+        typer.echo(tally_json(tally, order.is_dry, order.fine))
     else:
-        say(*tally_lines(tally, dry_run))
+        say(*tally_lines(tally, order.fine))
+        if asker is not None:
+            say(*asked_lines(str(config), asker.trouble))
     raise typer.Exit(code)
+
+
+def _asker(config: Config | None, codec: int) -> PolicyAsker | None:
+    if config is None:
+        return None
+    from kafka_sidecar.proxy.cli.dead_letters.asking import PolicyAsker
+
+    def failed(policy: str, error: BaseException) -> None:
+        say(f"kafka-sidecar: policy {policy} failed open: {type(error).__name__}", err=True)
+
+    return PolicyAsker(config, codec, failed)
 
 
 def _mender(path: Path | None) -> Mender | None:
@@ -244,7 +261,7 @@ async def _replay(at: options.Target, order: Order, tally: Tally) -> None:
     from kafka_sidecar.proxy.cli.dead_letters.cluster import connect
     from kafka_sidecar.proxy.cli.dead_letters.replay import PartitionReplay
 
-    progress = _Progress(tally, order.is_dry)
+    progress = _Progress(tally, order.fine)
     async with connect(at.settings) as cluster:
         for topic in await cluster.expand(at.topics):
             for partition in await cluster.partitions(topic):
@@ -256,9 +273,9 @@ async def _replay(at: options.Target, order: Order, tally: Tally) -> None:
 class _Progress:
     """Numbers on stderr: a line that changes on a terminal, elsewhere a line now and then."""
 
-    def __init__(self, tally: Tally, is_dry: bool) -> None:
+    def __init__(self, tally: Tally, fine: str) -> None:
         self._tally = tally
-        self._is_dry = is_dry
+        self._fine = fine
         self._began = self._shown_at = time.monotonic()
         self._is_terminal = options.is_terminal()
 
@@ -276,5 +293,5 @@ class _Progress:
     def _print(self, now: float) -> None:
         from kafka_sidecar.proxy.cli.dead_letters.printing import progress_line
 
-        line = progress_line(self._tally, self._is_dry, now - self._began)
+        line = progress_line(self._tally, self._fine, now - self._began)
         typer.echo(f"\r{line}" if self._is_terminal else line, nl=not self._is_terminal, err=True)

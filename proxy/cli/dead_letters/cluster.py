@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin.config_resource import ConfigResourceType
 from aiokafka.client import ConnectionGroup, CoordinationType
 from aiokafka.errors import KafkaError, NoError, for_code
+from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.fetch import FetchRequest
 
@@ -100,6 +102,19 @@ class Cluster:
         except FAILURES as error:
             raise ClusterError(f"{topic}, partition {partition}: {describe(error)}") from error
         return found[one]
+
+    async def configs(self, topic: str, names: Sequence[str]) -> dict[str, str]:
+        """Those of a topic's configs that have a value. Raises ClusterError."""
+        resource = (ConfigResourceType.TOPIC, topic, list(names))
+        request = DescribeConfigsRequest([resource], False)
+        response = await self.ask(self._any_node, request, lambda found: found.resources[0][0])
+        code, _, _, _, entries = response.resources[0][:5]
+        check(code, f"configs of {topic}")
+        return {entry[0]: entry[1] for entry in entries if entry[1] is not None}
+
+    async def _any_node(self) -> int | None:
+        found: int | None = self._client.get_random_node()
+        return found
 
     async def committed(self, group: str, topic: str, partition: int) -> tuple[int, str]:
         """Offset and metadata that a group has committed; (-1, "") if none. Raises ClusterError."""

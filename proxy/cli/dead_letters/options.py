@@ -46,7 +46,9 @@ WithShadow = Annotated[
 ]
 Mend = Annotated[Path | None, typer.Option(help="File with `interceptors:`, whose on_send changes records before.")]
 Compression = Annotated[str, typer.Option(help=f"{', '.join(COMPRESSION)}.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing: show what would be sent where.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Send nothing: ask the policies of --config what they would accept.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -92,6 +94,15 @@ def load_file(path: Path, is_tried: bool = False) -> Config:
         return settings
     except ConfigError as error:
         exit_with_error(*error.lines)
+
+
+def with_policies(path: Path | None) -> Config | None:
+    """A configuration whose policies can be asked; None without a file, or if it has none. Exits with code 2 if one
+    is wrong."""
+    if path is None:
+        return None
+    config = load_file(path, is_tried=True)
+    return config if any(topic.policy for topic in config.topics) or config.topic_configs.topic is not None else None
 
 
 def interceptors_of(path: Path) -> Config:

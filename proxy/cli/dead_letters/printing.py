@@ -11,7 +11,7 @@ from kafka_sidecar.dead_letters.letter import Reasons
 from kafka_sidecar.dead_letters.letters import Letter
 from kafka_sidecar.dead_letters.overview import Overview
 from kafka_sidecar.proxy.cli.dead_letters.options import time_text
-from kafka_sidecar.proxy.cli.dead_letters.tally import ACCEPTED, WOULD_BE_SENT, Tally
+from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
 
 INDENT = 18
 TITLES = ("letters", "topic", "policy", "reason", "mode", "client", "first", "last", "example")
@@ -58,23 +58,29 @@ def letter_json(place: str, letter: Letter, with_values: bool) -> dict[str, obje
     return found
 
 
-def tally_lines(tally: Tally, is_dry: bool) -> Iterator[str]:
-    """What a replay has done."""
+def tally_lines(tally: Tally, fine: str) -> Iterator[str]:
+    """What a replay has done; ``fine`` is what it calls records that were not refused."""
     titles = ("records", "topic", "policy", "reason", "outcome", "message")
     rows = [(str(count), *row) for row, count in sorted(tally.rows.items(), key=lambda one: (-one[1], one[0]))]
     if rows:
         yield from table([titles, *rows])
     for why, count in sorted(tally.not_letters.items()):
         yield f"{count} records are no dead letters of a sidecar: {why}"
-    done = f"{tally.sent} {WOULD_BE_SENT if is_dry else ACCEPTED}"
-    yield f"{done}, {tally.refused} rejected, {tally.passed_over} passed over"
+    yield f"{tally.sent} {fine}, {tally.refused} rejected, {tally.passed_over} passed over"
 
 
-def tally_json(tally: Tally, is_dry: bool) -> str:
+def asked_lines(file: str, trouble: str | None) -> Iterator[str]:
+    """What the answers of a dry run are worth."""
+    yield f"asked were the policies of {file}; rules, limits and interceptors of a sidecar were not"
+    if trouble is not None:
+        yield f"policies that are set on topics are not known: {trouble}"
+
+
+def tally_json(tally: Tally, is_dry: bool, fine: str) -> str:
     rows = [{"records": count, **row._asdict()} for row, count in sorted(tally.rows.items())]
     return json.dumps(
         {
-            "dry_run": is_dry, "read": tally.read, "would_be_sent" if is_dry else "accepted": tally.sent,
+            "dry_run": is_dry, "read": tally.read, fine.replace(" ", "_"): tally.sent,
             "rejected": tally.refused, "passed_over": tally.passed_over, "no_letters": tally.not_letters.total(),
             "bytes": tally.bytes, "rows": rows,
         },
@@ -82,11 +88,11 @@ def tally_json(tally: Tally, is_dry: bool) -> str:
     )  # fmt: skip
 
 
-def progress_line(tally: Tally, is_dry: bool, seconds: float) -> str:
+def progress_line(tally: Tally, fine: str, seconds: float) -> str:
     """One line of numbers while a replay runs."""
     rate = tally.sent / max(seconds, 0.001)
     return (
-        f"{tally.read} read, {tally.sent} {WOULD_BE_SENT if is_dry else ACCEPTED} ({tally.bytes / 1_000_000:.1f} MB, "
+        f"{tally.read} read, {tally.sent} {fine} ({tally.bytes / 1_000_000:.1f} MB, "
         f"{rate:.0f} records/s), {tally.refused} rejected"
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,7 +106,7 @@ class Producer:
         answers: list[Refusal | None] = [None] * len(records)
 
         async def send_to(places: list[int]) -> None:
-            found = await self._send_in_order([records[at] for at in places])
+            found = await send_in_order([records[at] for at in places], self._produce)
             for at, answer in zip(places, found, strict=True):
                 answers[at] = answer
 
@@ -146,36 +146,10 @@ class Producer:
             raise ClusterError(f"another replay of this group has begun ({error_name(code)})")
         check(code, f"transactional id {self._id}")
 
-    async def _send_in_order(self, records: list[OutgoingRecord]) -> list[Refusal | None]:
-        """Records of one partition: in batches, each until all of it is accepted or refused."""
-        answers: dict[int, Refusal | None] = {}
-        waiting = list(reversed(_batches(records)))
-        while waiting:
-            places = waiting.pop()
-            code, errors, message = await self._produce([records[at] for at in places])
-            refused = {places[at]: text for at, text in errors.items() if at < len(places)}
-            if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-                answers |= dict.fromkeys(places)
-            elif not refused and len(places) > 1 and code not in OF_ALL:
-                half = len(places) // 2
-                waiting += [places[half:], places[:half]]
-            else:
-                refused = refused or dict.fromkeys(places, message)
-                answers |= {at: Refusal(error_name(code), text or message) for at, text in refused.items()}
-                if left := [at for at in places if at not in refused]:
-                    waiting.append(left)
-        return [answers[at] for at in range(len(records))]
-
     async def _produce(self, records: list[OutgoingRecord]) -> tuple[int, dict[int, str], str]:
         """Error code, messages by index, and message."""
         target = (records[0].topic, records[0].partition)
-        base = records[0].timestamp
-        batch = build_batch(
-            [NewRecord(one.value, one.key, one.headers, one.timestamp - base) for one in records],
-            codec=self._codec, attributes=TRANSACTIONAL, base_timestamp=base,
-            max_timestamp=max(one.timestamp for one in records), producer_id=self._producer_id,
-            producer_epoch=self._epoch, base_sequence=self._sequences[target],
-        )  # fmt: skip
+        batch = batch_of(records, self._codec, TRANSACTIONAL, self._producer_id, self._epoch, self._sequences[target])
         request = _Produce(self._id, *target, batch)
         response = await self._cluster.ask(
             self._cluster.leader(*target), request, lambda found: found.topics[0][1][0][1]
@@ -186,6 +160,45 @@ class Producer:
         if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             self._sequences[target] = (self._sequences[target] + len(records)) & MAX_SEQUENCE
         return code, {at: HINT.sub("", text or "") for at, text in errors or ()}, HINT.sub("", message or "")
+
+
+async def send_in_order(
+    records: list[OutgoingRecord], produce: Callable[[list[OutgoingRecord]], Awaitable[tuple[int, dict[int, str], str]]]
+) -> list[Refusal | None]:
+    """What becomes of records of one partition: in batches, each until all of it is accepted or refused.
+
+    ``produce`` answers with an error code, messages by index, and a message.
+    """
+    answers: dict[int, Refusal | None] = {}
+    waiting = list(reversed(_batches(records)))
+    while waiting:
+        places = waiting.pop()
+        code, errors, message = await produce([records[at] for at in places])
+        refused = {places[at]: text for at, text in errors.items() if at < len(places)}
+        if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+            answers |= dict.fromkeys(places)
+        elif not refused and len(places) > 1 and code not in OF_ALL:
+            half = len(places) // 2
+            waiting += [places[half:], places[:half]]
+        else:
+            refused = refused or dict.fromkeys(places, message)
+            answers |= {at: Refusal(error_name(code), text or message) for at, text in refused.items()}
+            if left := [at for at in places if at not in refused]:
+                waiting.append(left)
+    return [answers[at] for at in range(len(records))]
+
+
+def batch_of(
+    records: Sequence[OutgoingRecord], codec: int, attributes: int, producer_id: int, epoch: int = 0, sequence: int = 0
+) -> bytes:
+    """A batch of these records."""
+    base = records[0].timestamp
+    return build_batch(
+        [NewRecord(one.value, one.key, one.headers, one.timestamp - base) for one in records],
+        codec=codec, attributes=attributes, base_timestamp=base,
+        max_timestamp=max(one.timestamp for one in records), producer_id=producer_id, producer_epoch=epoch,
+        base_sequence=sequence,
+    )  # fmt: skip
 
 
 def _batches(records: Sequence[OutgoingRecord]) -> list[list[int]]:

@@ -8,7 +8,7 @@ is committed once, however often a replay is stopped; docs/decisions/ has what e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -18,7 +18,7 @@ from kafka_sidecar.dead_letters.letters import Choice, Letter, OutgoingRecord, m
 from kafka_sidecar.dead_letters.remaining import MAX_METADATA, Remaining, RemainingError
 from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster, ClusterError
 from kafka_sidecar.proxy.cli.dead_letters.producer import Producer, Refusal
-from kafka_sidecar.proxy.cli.dead_letters.tally import ACCEPTED, WOULD_BE_SENT, Tally
+from kafka_sidecar.proxy.cli.dead_letters.tally import ACCEPTED, WOULD_BE_ACCEPTED, WOULD_BE_SENT, Tally
 
 AT_ONCE, BYTES_AT_ONCE = 1000, 8 << 20  # letters of one transaction
 ABORT_S = 5.0
@@ -38,6 +38,12 @@ class Mender(Protocol):
         ...
 
 
+class Asker(Protocol):
+    """Says what would become of records."""
+
+    async def ask(self, cluster: Cluster, records: Sequence[OutgoingRecord]) -> list[Refusal | None]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be replayed, and how."""
@@ -48,6 +54,19 @@ class Order:
     mender: Mender | None = None
     limit: int | None = None  # letters to send
     is_dry: bool = False
+    asker: Asker | None = None  # of a dry run
+
+    @property
+    def fine(self) -> str:
+        """The outcome of a record that is not refused."""
+        return fine_outcome(self.is_dry, self.asker is not None)
+
+
+def fine_outcome(is_dry: bool, is_asked: bool) -> str:
+    """What a record is called that is not refused."""
+    if not is_dry:
+        return ACCEPTED
+    return WOULD_BE_ACCEPTED if is_asked else WOULD_BE_SENT
 
 
 @dataclass(slots=True)
@@ -121,19 +140,19 @@ class PartitionReplay:
         letters, self._waiting, self._size = self._waiting, [], 0
         made = [await self._made(letter) for letter in letters]
         records = [one for one in made if isinstance(one, OutgoingRecord)]
+        answers: list[Refusal | None] = [None] * len(records)
         if self._producer is None:
-            answers: list[Refusal | None] = [None] * len(records)
+            if self.order.asker is not None:
+                answers = await self.order.asker.ask(self.cluster, records)
         elif records:
             await self._producer.begin(sorted({(one.topic, one.partition) for one in records}))
             answers = await self._producer.send(records)
-        else:
-            answers = []
         found = iter(answers)
         refusals: list[Refusal | None] = [next(found) if isinstance(one, OutgoingRecord) else one for one in made]
         await self._end(letters, refusals)
         for letter, record, refusal in zip(letters, made, refusals, strict=True):
             size = record.size if isinstance(record, OutgoingRecord) else 0
-            self.tally.count(letter, refusal, size, ACCEPTED if self._producer is not None else WOULD_BE_SENT)
+            self.tally.count(letter, refusal, size, self.order.fine)
         self.progress()
 
     async def _made(self, letter: Letter) -> OutgoingRecord | Refusal:

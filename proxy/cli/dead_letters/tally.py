@@ -13,8 +13,8 @@ from kafka_sidecar.proxy.cli.dead_letters.producer import Refusal
 MAX_ROWS = 200
 OTHERS = "(others)"
 NUMBER = re.compile(r"\d+")
-ACCEPTED, WOULD_BE_SENT = "accepted", "would be sent"
-FINE = (ACCEPTED, WOULD_BE_SENT)
+ACCEPTED, WOULD_BE_SENT, WOULD_BE_ACCEPTED = "accepted", "would be sent", "would be accepted"
+FINE = (ACCEPTED, WOULD_BE_SENT, WOULD_BE_ACCEPTED)
 
 
 class Row(NamedTuple):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError, RecordTooLargeError
+from aiokafka.partitioner import DefaultPartitioner
 
 from kafka_sidecar.audit.outbox import Pending
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
@@ -18,6 +20,7 @@ REQUEST_LIMIT_MS = 10_000
 RETRY_MS = 100
 LINGER_MS = 5
 MAX_REQUEST_BYTES = 1 << 20
+HASHED = DefaultPartitioner()
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError, RecordTooLargeError)
 
 
@@ -80,5 +83,12 @@ class KafkaTopic:
             await admin.close()
         return await start_producer(
             self._access, compression_type="lz4", linger_ms=LINGER_MS, max_request_size=MAX_REQUEST_BYTES,
-            **self._common,
+            partitioner=partition_of, **self._common,
         )  # fmt: skip
+
+
+def partition_of(key: bytes, partitions: Sequence[int], available: Sequence[int]) -> int:
+    """As Kafka's producers choose it by the key, of the partitions that have a leader: events have an id, and no order,
+    so one partition without a leader holds up none."""
+    found: int = HASHED(key, partitions, partitions)
+    return found if found in available or not available else HASHED(key, sorted(available), available)

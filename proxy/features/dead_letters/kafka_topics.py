@@ -1,7 +1,8 @@
 """The dead letter topics in Kafka, written by one idempotent producer of aiokafka; batches are built here.
 
 Letters of one partition of a topic go to one partition of the dead letter topic, in their order. Each partition is
-written by a task of its own, which goes on across calls: what it has begun to send is never sent by another.
+written by a task of its own, which goes on across calls: what it has begun to send is never sent by another. One that
+takes nothing while brokers answer is held: its letters wait elsewhere, and those of others are sent.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -37,8 +37,15 @@ from kafka_sidecar.codec.records import batches, with_producer
 from kafka_sidecar.dead_letters.parcels import Letter, Parcel, build
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split
+from kafka_sidecar.plugins.bounded import Bounded
+from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
-from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client, create_topic, start_producer
+from kafka_sidecar.proxy.runtime.aiokafka_settings import (
+    NotCreatedError,
+    create_client,
+    create_topic,
+    start_producer,
+)
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
@@ -49,7 +56,11 @@ RETRY_MS = 100
 START_S = 10.0  # to connect and get a producer id
 ATTEMPT_S = 5.0  # after which letters count as not taken by the brokers; they stay where they are
 CLOSE_S = 1.0
-BATCH_BYTES = 1 << 20  # of letters, before compression, unless a single one is larger
+RETRY_S = 0.5
+WATCH_S = 10.0  # how often it is looked whether topics of held lanes exist still
+MAX_TOPICS = 10_000  # of which it is remembered what they are: clients choose the names
+STUCK_LOOKS = 3
+MAX_HELD = 1000  # lanes: each has up to TAKEN_BYTES of letters in memory, usually less
 INLINE_BYTES = 64 << 10  # beyond that a batch is built in a thread
 KNOWN_S, MISSING_S = 300.0, 1.0  # how long it is remembered of a topic that it exists, or does not
 MAX_BATCH = "max.message.bytes"
@@ -64,6 +75,13 @@ WHY = {
     int(ErrorCode.TOPIC_AUTHORIZATION_FAILED): "the brokers do not let the sidecar use it",
     INVALID_TOPIC: "brokers accept no topic of this name",
 }
+NOT_TAKEN = "the brokers do not take them"
+# With these it is of no use to try again: letters that wait would hold up all others.
+FOR_GOOD = {INVALID_TOPIC, 37, 40, 42, 44}  # INVALID_PARTITIONS, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION
+REFUSED_S = 30.0  # after which it is tried again to create a topic
+NOT_ALLOWED = "the brokers do not let the sidecar create it"
+NOT_ALLOWED_CODES = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+COMPACTED = "a letter is deleted once a later one has the same key, and one without a key is refused"
 MISSING = "it does not exist: create it, or set dead_letters.create"
 
 
@@ -83,6 +101,7 @@ class _Topic:
     is_compacted: bool
     until: float
     why: str = ""
+    ill: frozenset[int] = frozenset()  # partitions without a leader or some replica
 
 
 class _Sealed:
@@ -111,37 +130,6 @@ class _Sealed:
         return self._batch
 
 
-class _Lane:
-    """What is sent to one partition."""
-
-    def __init__(self, topic: str, partition: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.parcels: deque[Parcel] = deque()
-        self.task: asyncio.Task[None] | None = None
-        self.error: Exception | None = None  # that has ended it
-
-    def next_letters(self) -> list[Letter]:
-        """The next ones that fit into a batch: at least one if there is any."""
-        letters: list[Letter] = []
-        size = 0
-        for parcel in self.parcels:
-            for letter in parcel.letters:
-                size += letter.size
-                if letters and size > BATCH_BYTES:
-                    return letters
-                letters.append(letter)
-        return letters
-
-    def remove(self, letters: int) -> None:
-        while letters:
-            parcel = self.parcels.popleft()
-            if len(parcel.letters) > letters:
-                self.parcels.appendleft(replace(parcel, letters=parcel.letters[letters:]))
-                return
-            letters -= len(parcel.letters)
-
-
 class LetterTopics:
     """A `Writer` of parcels."""
 
@@ -150,7 +138,7 @@ class LetterTopics:
     def __init__(
         self, bootstrap_servers: list[str], access: BrokerAccess, creation: Callable[[], Creation | None],
         large: Callable[[str], TopicSettings | None], dropped: Callable[[str, str, int, str], None],
-        sent: Callable[[str, int], None],
+        sent: Callable[[str, int], None], lanes: HeldLanes, hold: Callable[[Sequence[Parcel]], Awaitable[bool]],
     ) -> None:  # fmt: skip
         """
         Args:
@@ -160,19 +148,25 @@ class LetterTopics:
             large: a topic's settings of large messages, if it may have them.
             dropped: called with a topic, reason and number of letters that can never be written, and an explanation.
             sent: called with a topic and number of letters that are written.
+            lanes: those that are held.
+            hold: lets the letters of a lane wait; False: there is no room for them.
         """
         self._access = access
         self._creation = creation
         self._large = large
         self._dropped = dropped
         self._sent = sent
+        self._held = lanes
+        self._hold = hold
+        self._watching: asyncio.Task[None] | None = None
         self._common = {
             "bootstrap_servers": bootstrap_servers, "client_id": OWN_CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
             "retry_backoff_ms": RETRY_MS,
         }  # fmt: skip
         self._producer: Any = None
-        self._topics: dict[str, _Topic] = {}
-        self._lanes: list[_Lane] = []
+        self._topics = Bounded[str, _Topic](MAX_TOPICS)
+        self._warned = Bounded[str, None](MAX_TOPICS)  # of topics that are compacted
+        self._lanes: list[Lane] = []
         self._connecting = asyncio.Lock()
 
     async def write(self, items: list[Parcel]) -> tuple[list[Parcel], str | None]:
@@ -197,6 +191,7 @@ class LetterTopics:
 
     async def stop(self) -> None:
         await stop(*(lane.task for lane in self._lanes if lane.task is not None))
+        await stop(*(task for task in (self._watching,) if task is not None))
         await self._close()
 
     async def _connect(self) -> None:
@@ -216,17 +211,15 @@ class LetterTopics:
             _, pending = await asyncio.wait(tasks, timeout=ATTEMPT_S)
         failure, breaks = None, False
         if pending:
-            failure = "the brokers do not take them"
-            breaks = await self._lost_topics()
-        for lane in self._lanes:
-            if lane.task is None or not lane.task.done():
-                continue
-            lane.task, error, lane.error = None, lane.error, None
-            if error is not None:
-                failure = str(error) or repr(error)
-                breaks = True
-                if not isinstance(error, self.failures):
-                    log.error("dead letter sender crashed: this is a bug", exc_info=error)
+            found = await self._look_again()
+            breaks = self._drop_lost(found)
+            if not breaks:
+                await self._hold_lanes(found)
+            troubles = [lane.trouble for lane in self._lanes if not lane.is_over]
+            if troubles:
+                failure = next((trouble for trouble in troubles if trouble), NOT_TAKEN)
+        for error in self._errors():
+            failure, breaks = str(error) or repr(error), True
         self._lanes = [lane for lane in self._lanes if lane.parcels]
         if breaks:
             await stop(*(lane.task for lane in self._lanes if lane.task is not None))
@@ -236,24 +229,94 @@ class LetterTopics:
             await self._close()
         return left, failure
 
-    async def _lost_topics(self) -> bool:
-        """Drop what goes to topics that were deleted; whether there are any."""
-        lost = False
-        for topic in {lane.topic for lane in self._lanes}:
+    def _errors(self) -> list[Exception]:
+        """Those that have ended lanes."""
+        found: list[Exception] = []
+        for lane in self._lanes:
+            if lane.task is None or not lane.task.done():
+                continue
+            lane.task, error, lane.error = None, lane.error, None
+            if error is not None:
+                found.append(error)
+                if not isinstance(error, self.failures):
+                    log.error("dead letter sender crashed: this is a bug", exc_info=error)
+        return found
+
+    async def _look_again(self) -> dict[str, _Topic]:
+        """The topics whose lanes have not ended, as far as brokers answer."""
+        found: dict[str, _Topic] = {}
+        for topic in {lane.topic for lane in self._lanes if not lane.is_over}:
             with suppress(*self.failures):
                 async with asyncio.timeout(ATTEMPT_S):
-                    found = await self._look(topic)
-                    if not found.partitions:
-                        lost = True
-                        self._topics[topic] = found
-                        for lane in self._lanes:
-                            if lane.topic == topic:
-                                self._drop(topic, "no_topic", sum(len(one.letters) for one in lane.parcels), MISSING)
-                                lane.parcels.clear()
-        return lost
+                    found[topic] = await self._look(topic)
+        return found
+
+    def _drop_lost(self, found: Mapping[str, _Topic]) -> bool:
+        """Drop what goes to topics that were deleted; whether there are any."""
+        lost = {name: topic for name, topic in found.items() if not topic.partitions}
+        for name, topic in lost.items():
+            self._topics[name] = topic
+        for lane in self._lanes:
+            if lane.topic in lost:
+                letters = sum(len(parcel.letters) for parcel in lane.parcels)
+                self._drop(lane.topic, "no_topic", letters, lost[lane.topic].why or MISSING)
+                lane.parcels.clear()
+        return bool(lost)
+
+    # Lanes that are held.
+
+    async def _hold_lanes(self, found: Mapping[str, _Topic]) -> None:
+        """Let letters wait whose partitions take nothing, though brokers answer; those of others are sent."""
+        for lane in list(self._lanes):
+            if lane.is_over or lane.topic not in found or not lane.parcels or self._held.count >= MAX_HELD:
+                continue
+            holding = asyncio.ensure_future(self._hold(list(lane.parcels)))
+            try:
+                is_kept = await asyncio.shield(holding)
+            except asyncio.CancelledError:
+                await asyncio.wait([holding])
+                if holding.result():
+                    self._add_held(lane)
+                raise
+            if is_kept:
+                self._add_held(lane)
+
+    def _add_held(self, lane: Lane) -> None:
+        self._lanes.remove(lane)
+        self._held.add(lane)
+        log.warning(
+            "dead letters wait for a partition",
+            extra={"dead_letter_topic": lane.topic, "partition": lane.partition, "detail": lane.trouble or NOT_TAKEN},
+        )
+        if self._watching is None or self._watching.done():
+            self._watching = spawn(self._watch(), "watch topics of dead letters that wait")
+
+    async def _watch(self) -> None:
+        """Give lanes up whose topics are deleted: their letters are sent again, and then dropped.
+
+        One that sends nothing though its partition has all replicas again needs another producer.
+        """
+        stuck: dict[Lane, int] = {}
+        while self._held.count:
+            await asyncio.sleep(WATCH_S)
+            for topic in {lane.topic for lane in self._held.lanes}:
+                with suppress(*self.failures, AttributeError):  # the producer may be closed
+                    async with asyncio.timeout(ATTEMPT_S):
+                        found = await self._look(topic)
+                        lanes = [lane for lane in self._held.lanes if lane.topic == topic]
+                        if not found.partitions:
+                            self._topics.pop(topic, None)
+                            await stop(*(lane.task for lane in lanes if lane.task is not None))
+                        for lane in lanes:
+                            is_stuck = lane.partition not in found.ill and not lane.removed
+                            stuck[lane] = stuck.get(lane, 0) + 1 if is_stuck else 0
+            stuck = {lane: looks for lane, looks in stuck.items() if lane in self._held.lanes}
+            if not self._lanes and any(looks >= STUCK_LOOKS for looks in stuck.values()):
+                await self._close()
 
     async def _close(self) -> None:
         """Let go of the producer, and of what it has not sent."""
+        await stop(*(lane.task for lane in self._held.lanes if lane.task is not None))
         producer, self._producer = self._producer, None
         self._topics.clear()
         if producer is None:
@@ -265,17 +328,19 @@ class LetterTopics:
             async with asyncio.timeout(CLOSE_S):
                 await producer.client.close()
 
-    async def _sort(self, parcels: Sequence[Parcel]) -> list[_Lane]:
+    async def _sort(self, parcels: Sequence[Parcel]) -> list[Lane]:
         """Parcels by where they are sent. Those whose topic does not exist are dropped."""
-        lanes: dict[tuple[str, int], _Lane] = {}
+        lanes: dict[tuple[str, int], Lane] = {}
         topics = {name: await self._find(name) for name in {parcel.topic for parcel in parcels}}
         for parcel in parcels:
             topic = topics[parcel.topic]
             if not topic.partitions:
                 self._drop(parcel.topic, "no_topic", len(parcel.letters), topic.why)
                 continue
-            partition = parcel.partition % topic.partitions
-            lane = lanes.setdefault((parcel.topic, partition), _Lane(parcel.topic, partition))
+            partitions = self._held.partitions_of(parcel.topic) or topic.partitions
+            key = parcel.topic, parcel.partition % partitions
+            if (lane := lanes.get(key)) is None:
+                lane = lanes[key] = Lane(*key, partitions, topic.max_batch, topic.is_compacted)
             lane.parcels.append(parcel)
         return list(lanes.values())
 
@@ -285,16 +350,23 @@ class LetterTopics:
 
     # A partition.
 
-    async def _send(self, lane: _Lane) -> None:
+    async def _send(self, lane: Lane) -> None:
         try:
             while letters := lane.next_letters():
-                await self._send_letters(lane, letters)
+                try:
+                    await self._send_letters(lane, letters)
+                    lane.trouble = None
+                except BrokerResponseError as error:
+                    if not error.retriable or isinstance(error, BREAKS):
+                        raise
+                    lane.trouble = str(error) or repr(error)
+                    await asyncio.sleep(RETRY_S)
         except Exception as error:  # noqa: BLE001 - `_wait` says what becomes of it
             lane.error = error
 
-    async def _send_letters(self, lane: _Lane, letters: list[Letter]) -> None:
+    async def _send_letters(self, lane: Lane, letters: list[Letter]) -> None:
         """Send letters in one batch, or in several that the topic allows; what it never takes is dropped."""
-        limit = self._topics[lane.topic].max_batch
+        limit = lane.max_batch
         batch = await _build(letters)
         why: KafkaError | None = None
         if len(batch) <= limit:
@@ -315,7 +387,7 @@ class LetterTopics:
             await self._send_letters(lane, letters[middle:])
             return
         if why is not None and not isinstance(why, TOO_LARGE):
-            reason, text = "refused", str(why) or repr(why)
+            reason, text = "refused", f"{why or repr(why)}{f' ({COMPACTED})' if lane.is_compacted else ''}"
         elif await self._send_large(lane, letters[0], limit):
             return
         else:
@@ -323,7 +395,7 @@ class LetterTopics:
         lane.remove(len(letters))
         self._drop(lane.topic, reason, len(letters), text)
 
-    async def _send_batch(self, lane: _Lane, batch: bytes, records: int) -> int:
+    async def _send_batch(self, lane: Lane, batch: bytes, records: int) -> int:
         """The offset of the first record."""
         producer = self._producer
         known = producer._txn_manager._sequence_numbers
@@ -333,18 +405,17 @@ class LetterTopics:
         try:
             offset: int = (await written).offset
         except BrokerResponseError as error:
-            if not error.retriable:
-                known[at] = first  # the broker has not used these numbers
+            if not isinstance(error, BREAKS):
+                known[at] = first  # the broker has not used these numbers, or for this very batch
             raise
         return offset
 
-    async def _send_large(self, lane: _Lane, letter: Letter, limit: int) -> bool:
+    async def _send_large(self, lane: Lane, letter: Letter, limit: int) -> bool:
         """Send a letter in slices; False: the topic has no large messages."""
         settings = self._large(lane.topic)
         if settings is None:
             return False
-        known = self._topics[lane.topic]
-        target = Target(lane.topic, bytes(16), lane.partition, limit, known.is_compacted, settings, os.urandom)
+        target = Target(lane.topic, bytes(16), lane.partition, limit, lane.is_compacted, settings, os.urandom)
         try:
             found = await asyncio.to_thread(_split, letter, target)
         except Exception as error:  # noqa: BLE001 - a serializer may be a plug-in
@@ -366,13 +437,15 @@ class LetterTopics:
             async with asyncio.timeout(START_S):
                 known = await self._look(name)
                 if not known.partitions and (creation := self._creation()) is not None and not known.why:
-                    await self._create(name, creation)
-                    known = await self._look(name)
+                    known = await self._created(name, creation)
                 if known.partitions:
                     await self._producer.client._wait_on_metadata(name)
             if not known.partitions and not known.why:
                 known = replace(known, why=MISSING)
             self._topics[name] = known
+            if known.is_compacted and name not in self._warned:
+                self._warned[name] = None
+                log.warning("dead letter topic is compacted", extra={"dead_letter_topic": name, "detail": COMPACTED})
         return known
 
     async def _look(self, name: str) -> _Topic:
@@ -390,6 +463,10 @@ class LetterTopics:
         return _Topic(
             len(topic["partitions"]), int(configs.get(MAX_BATCH, DEFAULT_MAX_BATCH)),
             "compact" in configs.get("cleanup.policy", ""), monotonic() + KNOWN_S,
+            ill=frozenset(
+                one["partition"] for one in topic["partitions"]
+                if one["leader"] < 0 or len(one["isr"]) < len(one["replicas"])
+            ),
         )  # fmt: skip
 
     async def _configs(self, name: str) -> dict[str, str]:
@@ -404,18 +481,28 @@ class LetterTopics:
         code, _, _, _, entries = response.resources[0][:5]
         return {} if code else {entry[0]: entry[1] or "" for entry in entries}
 
-    async def _create(self, name: str, creation: Creation) -> None:
+    async def _created(self, name: str, creation: Creation) -> _Topic:
+        """A topic that did not exist, as it is afterwards. Raises one of `failures`: it may be created later."""
         configs = {MAX_BATCH: str(ROOM_MAX_BATCH), **creation.configs}
         admin = create_client(AIOKafkaAdminClient, self._access, **self._common)
         try:
             await admin.start()
-            await create_topic(admin, name, creation.partitions, creation.replication_factor, configs, REQUEST_LIMIT_MS)
+            code = await create_topic(
+                admin, name, creation.partitions, creation.replication_factor, configs, REQUEST_LIMIT_MS
+            )
+        except NotCreatedError as error:
+            if error.code not in FOR_GOOD:
+                raise
+            return _Topic(0, 0, False, monotonic() + REFUSED_S, str(error))
         finally:
             await admin.close()
+        if code in NOT_ALLOWED_CODES:
+            return _Topic(0, 0, False, monotonic() + REFUSED_S, NOT_ALLOWED)
         for _ in range(int(ATTEMPT_S * 1000 / RETRY_MS)):  # brokers learn of it one after another
-            if (await self._look(name)).partitions:
-                return
+            if (found := await self._look(name)).partitions:
+                return found
             await asyncio.sleep(RETRY_MS / 1000)
+        return found
 
 
 async def _build(letters: list[Letter]) -> bytes:

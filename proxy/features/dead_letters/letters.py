@@ -18,6 +18,7 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.dead_letters.from_config import entries_of, find_mistakes, reserved_topics
 from kafka_sidecar.proxy.features.dead_letters.keeper import Keeper, Rates
+from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
 from kafka_sidecar.proxy.features.dead_letters.store import Store
@@ -31,6 +32,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 log = logging.getLogger(__name__)
 
 MIN_FLUSH_S = 1.0  # for the last letters, however little of the drain is left
+MAX_NAMED = 50  # partitions, of those that take nothing
 CHECK_S = 30.0  # how often it is looked whether topics exist that do not
 
 
@@ -68,7 +70,9 @@ class DeadLetters(Feature):
         section = config.dead_letters
         folder = config.own_file(section.spool_folder)
         spool = None if folder is None else Spool(folder, config.share(section.max_spooled))
-        self.store = Store(Buffer(config.share(section.max_buffered)), spool, self._wake)
+        self.lanes = HeldLanes(self._wake)
+        self.store = Store(Buffer(config.share(section.max_buffered)), spool, self._wake, self.lanes)
+        self.store.held.on_over = _log_over
         self.sender: Sender[Parcel] = Sender(self.store, self._writer, _Lines(), "send dead letters")
         self.store.is_failing = self.sender.is_failing
         self.store.being_sent = lambda: self.sender.being_sent
@@ -143,7 +147,7 @@ class DeadLetters(Feature):
         except OSError as error:
             folder = self.store.spool.folder if self.store.spool is not None else None
             self.store.spool_failure = f"{folder}: {error.strerror or error}"
-            self.store.spool = None
+            self.store.use_no_disk()
             log.error("dead letter spool not used", extra={"detail": self.store.spool_failure})
         await _import_topics()
         self.sender.start()
@@ -168,8 +172,8 @@ class DeadLetters(Feature):
             unsent = self._made.unsent
         if lost := await self.store.finish(unsent):
             log.error("dead letters lost", extra={"letters": lost, "detail": "the sidecar stops"})
-        elif self.store.spool is not None and self.store.spool.letters:
-            log.info("dead letters spooled", extra={"letters": self.store.spool.letters})
+        elif self.store.spool is not None and (left := self.store.spool.letters + self.store.held.letters):
+            log.info("dead letters spooled", extra={"letters": left})
 
     def _wake(self) -> None:
         """Called in any thread."""
@@ -195,6 +199,7 @@ class DeadLetters(Feature):
             self._made = LetterTopics(
                 self._site.config.bootstrap_servers, self._site.access, creation,
                 lambda topic: self._site.large_messages(topic), partial(self.stats.drop, None), self.stats.note_sent,
+                self.lanes, self.store.hold,
             )  # fmt: skip
         return self._made
 
@@ -243,24 +248,46 @@ class DeadLetters(Feature):
         yield counter("dead_letters_send_failures", "Attempts to send that failed", self.sender.failures)
         yield gauge("dead_letters_waiting", "Letters that are not sent yet", store.letters)
         yield gauge("dead_letters_buffered_bytes", "Bytes of the letters in memory", store.buffer.bytes)
-        yield gauge("dead_letters_spooled_bytes", "Bytes of the letters on disk", spool.bytes if spool else 0)
+        yield gauge("dead_letters_spooled_bytes", "Bytes of the letters on disk", store.bytes_on_disk or 0)
         yield gauge("dead_letters_oldest_seconds", "Age of the oldest letter that is not sent yet", self.oldest_s)
+        yield gauge("dead_letters_held", "Letters that wait for a partition which takes none", store.held.letters)
+        yield gauge("dead_letters_held_partitions", "Partitions of dead letter topics that take none", self.lanes.count)
         yield gauge("dead_letters_missing_topics", "Dead letter topics that cannot be used", len(self.missing))
 
     def state(self) -> dict[str, object]:
         """For ``/readyz?verbose``."""
-        store, spool = self.store, self.store.spool
+        store = self.store
         return {
             "waiting_letters": store.letters,
             "buffered_bytes": store.buffer.bytes,
-            "spooled_bytes": spool.bytes if spool is not None else None,
+            "spooled_bytes": store.bytes_on_disk,
             "oldest_seconds": round(self.oldest_s, 3),
             "sent": sum(self.stats.sent.values()),
             "dropped": dict(self.stats.dropped + store.dropped),
             "failure": self.sender.failure,
             "spool_failure": store.spool_failure,
             "unusable_topics": self.missing,
+            "held_partitions": {
+                f"{lane.topic}-{lane.partition}": lane.trouble for lane in self.lanes.lanes[:MAX_NAMED]
+            },
         }
+
+    def topic_state(self, name: str) -> dict[str, object]:
+        target = self.targets.of(name)
+        if target is None:
+            return {}
+        return {
+            "dead letters": target.topic,
+            "of shadow": target.shadow,
+            **({"unusable": why} if (why := target.fault or self.missing.get(target.topic)) else {}),
+        }
+
+
+def _log_over(lane: Lane) -> None:
+    log.info(
+        "a partition takes dead letters again",
+        extra={"dead_letter_topic": lane.topic, "partition": lane.partition},
+    )
 
 
 async def _import_topics() -> None:

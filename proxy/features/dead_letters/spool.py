@@ -28,8 +28,11 @@ MODE = 0o600
 SUFFIX = ".letters"
 HEAD = Struct(">IIdiiH")  # checksum of all that follows, its size, time, partition, letters, size of the topic's name
 CHECKED_FROM = 4
-NOTE = Struct(">QQ")  # number of a file, position in it
+NOTE = Struct(">QQ")  # a position
 COUNTS = Struct(">QQ")  # letters that were taken, and that are sent, on disk or counted as lost
+
+
+Position = tuple[int, int]  # number of a file, position in it
 
 
 class SpoolError(OSError):
@@ -60,11 +63,13 @@ class Spool:
         """Nothing is read before `open`."""
         self.folder = folder
         self.max_bytes = max_bytes
+        self.reserved = 0  # bytes of these that something else has
         self.bytes = self.letters = 0  # not sent
         self.damaged = 0  # files with an end that is no parcel
         self.oldest_at: float | None = None
         self._files: deque[_File] = deque()
-        self._read = self._sent = (0, 0)  # number of a file, position
+        self._read: Position = (0, 0)
+        self._sent: Position = (0, 0)
         self._read_letters = 0  # since what is sent
         self._opened = _Opened(ExitStack())
         self._lock: int | None = None
@@ -106,13 +111,23 @@ class Spool:
         """Whether there is something that was not read yet."""
         return bool(self._files) and self._read < (self._files[-1].number, self._files[-1].size)
 
-    def write(self, parcels: Sequence[Parcel]) -> int:
-        """Append; how many there was room for. Raises OSError: none is written."""
+    @property
+    def end(self) -> Position:
+        """After what was written last."""
+        return (self._files[-1].number, self._files[-1].size) if self._files else self._read
+
+    @property
+    def room(self) -> int:
+        """Bytes."""
+        return self.max_bytes - self.reserved - self.bytes
+
+    def write(self, parcels: Sequence[Parcel], is_forced: bool = False) -> int:
+        """Append; how many there was room for: all, if it is forced. Raises OSError: none is written."""
         frames: list[bytes] = []
         size = 0
         for parcel in parcels:
             frame = _frame(parcel)
-            if self.bytes + size + len(frame) > self.max_bytes:
+            if size + len(frame) > self.room and not is_forced:
                 break
             frames.append(frame)
             size += len(frame)
@@ -136,12 +151,12 @@ class Spool:
                     return
                 self._pass(frame)
 
-    def read(self, max_bytes: int) -> list[Parcel]:
-        """The next parcels: at least one if there is any."""
+    def read(self, max_bytes: int, until: Position | None = None) -> list[Parcel]:
+        """The next parcels, up to a position: at least one if there is any."""
         parcels: list[Parcel] = []
         size = 0
         with self._reading():
-            while size < max_bytes and (frame := self._next()) is not None:
+            while size < max_bytes and (until is None or self._read < until) and (frame := self._next()) is not None:
                 self._pass(frame)
                 try:
                     letters = read_batch(frame.batch)

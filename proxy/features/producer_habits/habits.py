@@ -74,7 +74,7 @@ class Entry:
 
     __slots__ = (
         "_codecs", "_compress_from", "_idempotent", "_matches", "_max_bytes", "_max_records", "_software",
-        "_transactional", "asks_for_mean", "is_off", "number", "reports", "settings",
+        "_transactional", "asks_for_mean", "described", "is_off", "number", "reports", "settings",
     )  # fmt: skip
 
     def __init__(self, number: int, settings: ProducerHabits) -> None:
@@ -83,6 +83,9 @@ class Entry:
         self.is_off = settings.mode == "off"
         self.asks_for_mean = settings.asks_for_mean
         self.reports = settings.report
+        required = sorted(settings.model_fields_set - {"topics", *PLACE})
+        whose = f" of {', '.join(settings.principals)}" if settings.principals else ""
+        self.described = f"entry {number}{whose}: {', '.join(required) or 'nothing'} ({settings.mode})"  # for a person
         self._codecs = frozenset(map(CODECS.index, settings.compression or CODECS))
         self._compress_from = settings.compress_from - BEFORE_RECORDS  # by the length that a header says
         self._idempotent = settings.idempotence is not None

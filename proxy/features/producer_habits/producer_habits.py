@@ -50,6 +50,10 @@ class ProducerHabitsFeature(Feature):
         """What is required of its producers, in the order in which their principals are looked for."""
         return [entry.describe() for entry in self.entries.of_topic(topic)]
 
+    def topic_state(self, name: str) -> Mapping[str, Any]:
+        found = [entry.described for entry in self.entries.of_topic(name)]
+        return {"habits": found} if found else {}
+
     def list_producers(self, wanted: Mapping[str, str]) -> dict[str, Any]:
         """Those that have sent last, newest first; of these topics, client ids or principals."""
         producers = self.stats.producers

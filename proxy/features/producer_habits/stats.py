@@ -189,6 +189,7 @@ def _summary(found: Violation) -> dict[str, Any]:
         "producer": {
             "principal": found.key.principal,
             "software": found.key.software,
+            "client": found.client,
             "habits": [str(fault.habit) for fault in found.faults],
             "times": found.times,
             "since": timestamp(found.since),

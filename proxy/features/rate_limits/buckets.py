@@ -7,6 +7,8 @@ one that is full soonest is given up.
 
 Workers change the table without a lock. Two that change the same slot at the same moment lose one of both charges,
 which is one request's.
+
+This file runs as it is and compiled (buckets.pxd holds the C types).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ BYTES = SHARED_BYTES
 SLOTS = BYTES // 16
 PROBED = 8  # slots in which a bucket may be
 MAX_DEBT_S = 300.0  # what is owed beyond that is forgotten: the honest clients of a flooded bucket come back
+_MAX_DEBT_S = MAX_DEBT_S  # for C
 
 
 def key_of(parts: Iterable[object]) -> int:
@@ -31,6 +34,8 @@ def key_of(parts: Iterable[object]) -> int:
 
 class Buckets:
     """All buckets of a sidecar. Times are seconds of one clock, which all workers have in common."""
+
+    __slots__ = ("full_at", "keys")
 
     def __init__(self, shared: int | None = None) -> None:
         """``shared``: the descriptor of a file of `BYTES` bytes; None: this process is the only one."""
@@ -55,7 +60,10 @@ class Buckets:
         if (slot := self.find(key)) is not None:
             return slot
         first, full_at = key >> 1, self.full_at
-        slot = min((at % SLOTS for at in range(first, first + PROBED)), key=full_at.__getitem__)
+        slot = first % SLOTS
+        for at in range(first + 1, first + PROBED):
+            if full_at[at % SLOTS] < full_at[slot]:
+                slot = at % SLOTS
         self.keys[slot], full_at[slot] = key, 0.0
         return slot
 
@@ -91,8 +99,8 @@ class Bucket:
             full_at = now
         full_at += amount * self._seconds
         owed = full_at - now - self._burst_s
-        if owed > MAX_DEBT_S:
-            full_at, owed = now + self._burst_s + MAX_DEBT_S, MAX_DEBT_S
+        if owed > _MAX_DEBT_S:
+            full_at, owed = now + self._burst_s + _MAX_DEBT_S, _MAX_DEBT_S
         everything.full_at[slot] = full_at
         return owed
 

@@ -54,7 +54,7 @@ class Limit:
         self.names_topics = self.has_topics or self.per_topic
         self.counts_requests = REQUESTS in self.rates and not self.names_topics  # of all APIs
         self.counts = counts or Counts()
-        self._per = tuple(entry.per)
+        self.per = tuple(entry.per)
         self._covers_topic = matcher(entry.topics) if entry.topics else None
         self._covers_id = matcher(entry.client_ids) if entry.client_ids else None
         self._covers_principal = matcher(entry.principals) if entry.principals else None
@@ -69,6 +69,10 @@ class Limit:
         """Whether it counts what is for this topic; one whose name is not known is counted where no topic is named."""
         return self._covers_topic is None or self._covers_topic(topic)
 
+    def counts_topic(self, topic: str) -> bool:
+        """Whether it counts what some clients send to this topic or get of it."""
+        return (self.has(PRODUCE) or self.has(CONSUME)) and self.covers(topic)
+
     def has(self, direction: Direction) -> bool:
         """Whether it counts what clients send or get."""
         rates = (direction.bytes, direction.records, *((REQUESTS,) if self.names_topics else ()))
@@ -77,7 +81,7 @@ class Limit:
     def bucket(self, rate: str, topic: str, client_id: str, principal: str) -> int:
         """The key of a bucket: another one once the limit has another rate."""
         named = {"topic": topic, "client_id": client_id, "principal": principal}
-        return key_of((self.name, rate, self.rates[rate], self.burst_s, *((one, named[one]) for one in self._per)))
+        return key_of((self.name, rate, self.rates[rate], self.burst_s, *((one, named[one]) for one in self.per)))
 
 
 class Tank(NamedTuple):
@@ -108,7 +112,7 @@ class ClientLimits:
 
     __slots__ = (
         "_buckets", "_client_id", "_consume", "_consumed", "_principal", "_produce", "_produced", "_rejected",
-        "_rejecting", "_topic_of", "consumes", "heads", "last", "names_consumed_topics",
+        "_rejecting", "_topic_of", "consumes", "last", "names_consumed_topics",
         "names_produced_topics", "owed_before_s", "produces", "requests",
         "rules", "session_is_counted", "watches",
     )  # fmt: skip
@@ -134,8 +138,6 @@ class ClientLimits:
         self._produced = Bounded[str | bytes, Taken](MAX_TOPICS)
         self._consumed = Bounded[str | bytes, Taken](MAX_TOPICS)
         self._rejected = Bounded[str | bytes, Taken](MAX_TOPICS)
-        # By API and version: how the last request began, and whether it was only of topics that no limit counts.
-        self.heads: dict[int, tuple[bytes, bool]] = {}
         self.watches: dict[int, Any] = {}  # what watches its requests, by API and version
         self.session_is_counted = True  # the fetch session, as far as it is not known
         self.owed_before_s = 0.0  # what others owed when its last request was counted, in seconds

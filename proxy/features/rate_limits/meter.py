@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from kafka_sidecar.proxy.config.rate_limits import RateLimit
-from kafka_sidecar.proxy.features.rate_limits.buckets import Buckets
+from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets
 from kafka_sidecar.proxy.features.rate_limits.limits import ClientLimits, Counts, Limit, Taken, Tank, Tanks
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
@@ -17,6 +18,8 @@ log = logging.getLogger(__name__)
 SOON_S = 0.005  # less is not worth a wait: timers are not exact
 LOG_EVERY_S = 10.0  # a line for each limit and client
 MAX_MUTED = 10_000  # connections that are remembered before those that are read again are forgotten
+
+NOTHING = Taken()
 
 # A topic as a frame has it, bytes and records of one or more batches.
 Row = tuple[str | bytes, int, int]
@@ -79,36 +82,31 @@ class Meter:
 
     def produced(self, client: Client, limits: ClientLimits, rows: Sequence[Row], now: float) -> None:
         """The client has sent these records."""
-        asked: set[int] = set()
+        asked: set[int] | None = None
         for key, size, records in rows:
-            taken = limits.produced(key)
-            for tank in taken.bytes:
+            of_bytes, of_records, of_requests = limits.produced(key)
+            for tank in of_bytes:
                 tank.limit.counts.produce_bytes += size
-            self._take(client, taken, size, records, now, asked)
-
-    def produced_one(
-        self, client: Client, limits: ClientLimits, key: str | bytes, size: int, records: int, now: float
-    ) -> None:
-        """The same of one batch."""
-        taken = limits.produced(key)
-        for tank in taken.bytes:
-            tank.limit.counts.produce_bytes += size
-            if (owed := tank.bucket.take(size, now)) > 0:
-                self._mute(client, tank, owed, now, size)
-        if taken.records or taken.requests:
-            self._take(client, taken._replace(bytes=()), size, records, now, None)
+                if (owed := tank.bucket.take(size, now)) > 0:
+                    self._mute(client, tank, owed, now, size)
+            if of_records or of_requests:
+                asked = self._take(client, of_records, of_requests, records, now, asked)
 
     def consumed(self, client: Client, rows: Sequence[Row], now: float) -> None:
         """The client gets these records."""
         limits = self.limits_of(client)
-        asked: set[int] = set()
-        total, largest, last = 0, 0, Taken()
+        asked: set[int] | None = None
+        total, largest, last = 0, 0, NOTHING
         for key, size, records in rows:
             taken = limits.consumed(key)
-            for tank in taken.bytes:
+            of_bytes, of_records, of_requests = taken
+            for tank in of_bytes:
                 tank.limit.counts.consume_bytes += size
-            self._take(client, taken, size, records, now, asked)
-            if taken.bytes:
+                if (owed := tank.bucket.take(size, now)) > 0:
+                    self._mute(client, tank, owed, now, size)
+            if of_records or of_requests:
+                asked = self._take(client, of_records, of_requests, records, now, asked)
+            if of_bytes:
                 total += size
                 if size > largest:
                     largest, last = size, taken
@@ -143,23 +141,20 @@ class Meter:
             tank.bucket.take(records, now)
         return None
 
-    def _take(self, client: Client, taken: Taken, size: int, records: int, now: float, asked: set[int] | None) -> None:
-        """``asked``: limits that have counted the request already, for another of its topics."""
-        for tank in taken.bytes:
-            if (owed := tank.bucket.take(size, now)) > 0:
-                self._mute(client, tank, owed, now, size)
-        for tank in taken.records:
+    def _take(
+        self, client: Client, of_records: Tanks, of_requests: Tanks, records: int, now: float, asked: set[int] | None
+    ) -> set[int]:
+        """``asked``: limits that have counted the request already, for another of its topics; so do those returned."""
+        asked = set() if asked is None else asked
+        for tank in of_records:
             if (owed := tank.bucket.take(records, now)) > 0:
                 self._mute(client, tank, owed, now, records)
-        if taken.requests:
-            self._count_request(client, taken.requests, now, set() if asked is None else asked)
-
-    def _count_request(self, client: Client, tanks: Tanks, now: float, asked: set[int]) -> None:
-        for tank in tanks:
+        for tank in of_requests:
             if tank.limit.per_topic or id(tank.limit) not in asked:
                 asked.add(id(tank.limit))
                 if (owed := tank.bucket.take(1, now)) > 0:
                     self._mute(client, tank, owed, now, 1)
+        return asked
 
     def _mute(self, client: Client, tank: Tank, owed_s: float, now: float, amount: float) -> None:
         """Mute the client until nothing is owed, but not for ever: the rest is owed when it sends the next request.
@@ -202,6 +197,31 @@ class Meter:
 
     def _forget_read(self, now: float) -> None:
         self._muted = {number: until for number, until in self._muted.items() if until > now}
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Each rate of the current limits, with the share of its bucket that is used: above 1 clients owe something.
+
+        Where each client or topic has a bucket for itself it is None: there may be very many.
+        """
+        now = self.clock()
+        return [
+            {
+                "limit": limit.name,
+                "rate": rate,
+                "a_second": amount,
+                "each": ", ".join(limit.per) or None,
+                "action": "reject" if limit.rejects else "throttle",
+                "used": self._used(limit, rate, now) if not limit.per else None,
+                "throttled": limit.counts.throttled,
+                "rejected": limit.counts.rejected,
+            }
+            for limit in self.rules
+            for rate, amount in limit.rates.items()
+        ]
+
+    def _used(self, limit: Limit, rate: str, now: float) -> float:
+        bucket = Bucket(self._buckets, limit.bucket(rate, "", "", ""), limit.rates[rate], limit.burst_s)
+        return round(1 + bucket.owed(now) / limit.burst_s, 3)
 
     def families(self) -> Iterator[Family]:
         """The metrics of rate limits; those of this configuration are there from the start."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.config.loading import Config
@@ -61,6 +62,13 @@ class RateLimits(Feature):
 
     def families(self) -> Iterable[Family]:
         return self.meter.families()
+
+    def state(self) -> Mapping[str, Any]:
+        return {"limits": self.meter.describe()}
+
+    def topic_state(self, name: str) -> Mapping[str, Any]:
+        found = [limit.name for limit in self.meter.rules if limit.counts_topic(name)]
+        return {"rate limits": found} if found else {}
 
     def _request_name(self, topic_id: bytes) -> None:
         if topic_id not in self._requested and len(self._requested) < MAX_REQUESTED:

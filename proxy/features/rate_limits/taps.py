@@ -1,24 +1,24 @@
 """Show the meter what passes: requests of any API, batches of Produce requests, and those of Fetch responses.
 
-A client that no limit is for costs one comparison. Topics that no limit counts are found by the beginning of their
-requests, as `relay.routes.PrefixMemo` does it.
+What no limit counts is not shown at all: the beginning of a request says so, and of those that begin alike
+(`relay.routes.PrefixMemo`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
-from kafka_sidecar.codec.fetch_positions import NO_SESSION, Offsets
-from kafka_sidecar.codec.glance import glance_fetch, glance_produce
-from kafka_sidecar.codec.produce_counts import ProduceWalk
+from kafka_sidecar.codec.fetch_counts import ShareFetchWalk
+from kafka_sidecar.codec.fetch_positions import NO_SESSION
+from kafka_sidecar.codec.glance import FetchGlance, glance_fetch, glance_produce
+from kafka_sidecar.codec.record_sizes import RecordSizes
 from kafka_sidecar.proxy.features.rate_limits.limits import ClientLimits
-from kafka_sidecar.proxy.features.rate_limits.meter import Meter, Row
+from kafka_sidecar.proxy.features.rate_limits.meter import Meter
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.exchange import Client, Pass
 from kafka_sidecar.proxy.relay.frames import Frames
-from kafka_sidecar.proxy.relay.routes import MAX_HEAD_BYTES
+from kafka_sidecar.proxy.relay.routes import UNWATCHED, WATCHED, GlancingTap, Seen
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedRequest
 from kafka_sidecar.proxy.relay.watch_pairs import SizedWatch
 
@@ -28,21 +28,12 @@ NOT_COUNTED = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL
 # partition: those that follow are not counted.
 SLICE_BYTES = 64 << 10
 MAX_BATCHES = 4_000
-ALL_TIME_MS = 1 << 50
 MAX_GLANCED = 1000  # partitions of a request that are looked at to see whether a limit counts it
 NEW_SESSION = 0  # epoch (KIP-227)
+UNKNOWN = Seen(True)
 
 
-def merge(into: list[Row], rows: Iterable[Row]) -> None:
-    """Add rows; those of one topic that follow each other become one."""
-    for row in rows:
-        if into and into[-1][0] == row[0]:
-            key, size, records = into.pop()
-            row = key, size + row[1], records + row[2]
-        into.append(row)
-
-
-class RequestTap(Tap):
+class RequestTap(GlancingTap):
     """Counts requests of one API and version."""
 
     __slots__ = ("_key", "meter", "version")
@@ -51,6 +42,12 @@ class RequestTap(Tap):
         self.meter = meter
         self.version = version
         self._key = key << 16 | version
+
+    def glance(self, client: Client, data: bytes, at: int, size: int) -> Seen:
+        limits = self.meter.limits_of(client)
+        if limits.requests:
+            return WATCHED
+        return self._glance(limits, data, at, size) if self._counts(limits) else UNWATCHED
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         return RequestWatch(self, client)
@@ -61,26 +58,13 @@ class RequestTap(Tap):
         limits = client.limited
         if limits.__class__ is not ClientLimits or limits.rules is not self.meter.rules:
             limits = self.meter.limits_of(client)
-        assert isinstance(limits, ClientLimits)
-        if not self._counts(limits) or self._is_passed(limits, data, at, size):
-            if not limits.requests:
-                return None
-            if len(data) >= at + size:
-                self.meter.requested(client, limits, now)
-            else:
-                frames.edit(WatchedRequest(RequestWatch(self, client), True))
-            return None
-        if len(data) >= at + size and not self._wants_response:
-            if limits.requests:
-                self.meter.requested(client, limits, now)
-            self._count(client, limits, data, at, at + size, now)
-            return None
-        watch = self.begin(client, state, now)
-        if len(data) >= at + size:
-            watch.request(data, at, at + size, True)
-        else:  # a client is muted between two requests: a broker waits for the end of one
+        if len(data) < at + size:  # a client is muted between two requests: a broker waits for the end of one
+            watch = self.begin(client, state, now)
             frames.edit(WatchedRequest(watch, True))
-        return watch if self._wants_response else None
+            return watch if self._wants_response else None
+        if limits.requests:
+            self.meter.requested(client, limits, now)
+        return self._count(client, limits, data, at, at + size, now)
 
     _wants_response = False  # whether it has the records that are counted
 
@@ -88,34 +72,19 @@ class RequestTap(Tap):
         """Whether any limit counts records of these requests, or of their responses."""
         return False
 
-    def _is_passed(self, limits: ClientLimits, data: bytes, at: int, size: int) -> bool:
-        """Whether a request is known to be only of topics that no limit counts."""
-        return False
+    def _glance(self, limits: ClientLimits, data: bytes, at: int, size: int) -> Seen:
+        """Whether it counts those of one request."""
+        return UNWATCHED
 
-    def _count(self, client: Client, limits: ClientLimits, data: bytes, start: int, end: int, now: float) -> None:
-        """Count the records of a request."""
-
-    def count_whole(self, client: Client, data: bytes, start: int, end: int) -> None:
-        """Count a request of which data[start:end] is all."""
-        meter, limits = self.meter, self.meter.limits_of(client)
-        now = meter.clock()
-        if limits.requests:
-            meter.requested(client, limits, now)
-        if self._counts(limits) and not self._is_passed(limits, data, start, end - start):
-            self._count(client, limits, data, start, end, now)
-
-    def _as_the_last(self, limits: ClientLimits, data: bytes, at: int) -> bool | None:
-        """What `_is_passed` has said of a request that begins alike; None: the last one has begun otherwise."""
-        known = limits.heads.get(self._key)
-        return known[1] if known is not None and data.startswith(known[0], at + CLIENT_ID_AT) else None
-
-    def _note(self, limits: ClientLimits, head: bytes, is_passed: bool) -> None:
-        if len(head) <= MAX_HEAD_BYTES:
-            limits.heads[self._key] = head, is_passed
+    def _count(
+        self, client: Client, limits: ClientLimits, data: bytes, start: int, end: int, now: float
+    ) -> Watch | None:
+        """Count the records of a request that is all here, or watch its response."""
+        return None
 
 
 class RequestWatch(SizedWatch):
-    """One request."""
+    """One request that comes in pieces."""
 
     __slots__ = ("_client", "_tap")
 
@@ -134,7 +103,11 @@ class RequestWatch(SizedWatch):
 class ProduceTap(RequestTap):
     """Counts what clients send in Produce requests of one version."""
 
-    __slots__ = ()
+    __slots__ = ("_sizes",)
+
+    def __init__(self, meter: Meter, key: int, version: int) -> None:
+        super().__init__(meter, key, version)
+        self._sizes = RecordSizes(version, True)  # of requests that are all here
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         """The same for each request of a client: they come one after the other, and their responses do not matter."""
@@ -147,47 +120,37 @@ class ProduceTap(RequestTap):
     def _counts(self, limits: ClientLimits) -> bool:
         return limits.produces
 
-    def _is_passed(self, limits: ClientLimits, data: bytes, at: int, size: int) -> bool:
+    def _glance(self, limits: ClientLimits, data: bytes, at: int, size: int) -> Seen:
         if not limits.names_produced_topics:
-            return False
-        if (known := self._as_the_last(limits, data, at)) is not None:
-            return known
+            return WATCHED
         named, end = glance_produce(data, at, size, self.version, MAX_GLANCED)
         if not named or not all(map(limits.knows, named)):
-            return False
-        is_passed = not any(limits.produced(key).is_counted for key in named)
-        if len(named) == 1:  # of several topics the records of the first would be part of the beginning
-            self._note(limits, data[at + CLIENT_ID_AT : end], is_passed)
-        return is_passed
+            return UNKNOWN
+        is_counted = any(limits.produced(key).is_counted for key in named)
+        # Of several topics the records of the first would be part of the beginning.
+        return Seen(is_counted, Pass(data[at + CLIENT_ID_AT : end]) if len(named) == 1 else None)
 
-    def _count(self, client: Client, limits: ClientLimits, data: bytes, start: int, end: int, now: float) -> None:
-        if end - start <= SLICE_BYTES:
-            walk = ProduceWalk(self.version)
-            walk.try_feed(data, start, end, True)
-            if len(rows := walk.rows) == 1:
-                (one,) = rows
-                self.meter.produced_one(client, limits, one.key, one.size, one.count, now)
+    def _count(
+        self, client: Client, limits: ClientLimits, data: bytes, start: int, end: int, now: float
+    ) -> Watch | None:
+        if limits.produces:
+            if end - start <= SLICE_BYTES:
+                self.meter.produced(client, limits, self._sizes.whole(data, start, end), now)
             else:
-                self.meter.produced(client, limits, [(one.key, one.size, one.count) for one in rows], now)
-        else:
-            ProduceWatch(self, client).count(data, start, end, True)
+                ProduceWatch(self, client).count(data, start, end, True)
+        return None
 
 
 class ProduceWatch(RequestWatch):
     """The Produce requests of one client and version. It is shown all pieces of them: its `skip` stays 0."""
 
-    __slots__ = ("_batches", "_rows", "_walk")
+    __slots__ = ("_sizes",)
 
     def __init__(self, tap: ProduceTap, client: Client) -> None:
         super().__init__(tap, client)
-        self._walk: ProduceWalk | None = None
-        self._rows: list[Row] = []
-        self._batches = 0
+        self._sizes = RecordSizes(tap.version, True)
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
-        if last and self._walk is None:  # it is all here
-            self._tap.count_whole(self._client, data, start, end)
-            return
         super().request(data, start, end, last)
         self.count(data, start, end, last)
 
@@ -196,21 +159,15 @@ class ProduceWatch(RequestWatch):
 
     def count(self, data: bytes, start: int, end: int, last: bool) -> None:
         """Count the records of a piece; what cannot be read a broker rejects."""
-        walk, rows = self._walk, self._rows
-        if walk is None:
-            walk = self._walk = ProduceWalk(self._tap.version)
+        sizes = self._sizes
         for at in range(start, end, SLICE_BYTES):
-            if self._batches > MAX_BATCHES:
+            if sizes.batches > MAX_BATCHES:
                 break
             here = min(at + SLICE_BYTES, end)
-            walk.try_feed(data, at, here, last and here == end)
-            batches = walk.take_rows()
-            self._batches += len(batches)
-            merge(rows, [(one.key, one.size, one.count) for one in batches])
+            sizes.try_feed(data, at, here, last and here == end)
         if last:
-            self._walk, self._rows, self._batches = None, [], 0
             meter = self._tap.meter
-            meter.produced(self._client, meter.limits_of(self._client), rows, meter.clock())
+            meter.produced(self._client, meter.limits_of(self._client), sizes.take(), meter.clock())
 
 
 class FetchTap(RequestTap):
@@ -221,61 +178,71 @@ class FetchTap(RequestTap):
     _wants_response = True
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return FetchWatch(self, client)
+        """The same for each request of a client: their responses come one after the other."""
+        watches = self.meter.limits_of(client).watches
+        watch = watches.get(self._key)
+        if watch is None or watch._tap is not self or watch._client is not client:
+            watch = watches[self._key] = FetchWatch(self, client)
+        return watch
 
     def _counts(self, limits: ClientLimits) -> bool:
         return limits.consumes
 
-    def _is_passed(self, limits: ClientLimits, data: bytes, at: int, size: int) -> bool:
+    def _count(
+        self, client: Client, limits: ClientLimits, data: bytes, start: int, end: int, now: float
+    ) -> Watch | None:
+        return self.begin(client, None, now) if limits.consumes else None
+
+    def _glance(self, limits: ClientLimits, data: bytes, at: int, size: int) -> Seen:
         """What continues a session names only what has changed; of one that began elsewhere everything is counted."""
         if not limits.names_consumed_topics:
-            return False
-        if (known := self._as_the_last(limits, data, at)) is not None:
-            return known
+            return WATCHED
         seen = glance_fetch(data, at, size, self.version, MAX_GLANCED)
         if seen is None or not all(map(limits.knows, seen.topics)):
             limits.session_is_counted = True
-            return False
+            return UNKNOWN
         is_counted = any(limits.consumed(key).is_counted for key in seen.topics)
         if seen.session_epoch == NEW_SESSION:
             limits.session_is_counted = is_counted
         elif seen.session_epoch != NO_SESSION:
             limits.session_is_counted = is_counted = is_counted or limits.session_is_counted
-        elif len(seen.topics) == 1:
-            self._note(limits, data[at + CLIENT_ID_AT : seen.named_to], not is_counted)
-        return not is_counted
+        return Seen(is_counted, self._alike(seen, is_counted, data, at, size))
+
+    def _alike(self, seen: FetchGlance, is_counted: bool, data: bytes, at: int, size: int) -> Pass | None:
+        """The later requests of which the same holds: without a session, or as long as one goes on."""
+        head_at = at + CLIENT_ID_AT
+        if seen.session_epoch == NO_SESSION:
+            return Pass(data[head_at : seen.named_to]) if len(seen.topics) == 1 else None
+        if not seen.goes_on or (seen.topics and not is_counted):  # another topic may be counted
+            return None
+        tail = b"" if is_counted else data[seen.topics_at : at + size]
+        return Pass(data[head_at : seen.epoch_at], epoch=True, tail=tail)
 
 
 class FetchWatch(RequestWatch):
-    """One Fetch request and its response."""
+    """The Fetch requests of one client and version, and their responses."""
 
-    __slots__ = ("_walk",)
+    __slots__ = ("_sizes",)
 
     def __init__(self, tap: FetchTap, client: Client) -> None:
         super().__init__(tap, client)
-        self._walk: FetchWalk | ShareFetchWalk | None = None
-
-    def _open(self) -> FetchWalk | ShareFetchWalk:
-        # All that is in the response, whatever was asked for; batches that follow each other are one row.
-        return FetchWalk(self._tap.version, Offsets(), False, ALL_TIME_MS, ALL_TIME_MS)
+        self._sizes = RecordSizes(tap.version, False)
 
     def begins(self, size: int) -> None:
         meter = self._tap.meter
         meter.expect(self._client, meter.limits_of(self._client), size)
 
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
-        walk = self._walk
-        if walk is None:
-            walk = self._walk = self._open()
-        walk.skip = self.skip
-        walk.try_feed(data, start, end, last)
-        self.skip = walk.skip
-        if last and walk.rows:
-            meter = self._tap.meter
-            meter.consumed(self._client, self._rows(walk), meter.clock())
-
-    def _rows(self, walk: FetchWalk | ShareFetchWalk) -> list[Row]:
-        return [(one.key, one.size, one.count) for one in walk.rows]
+        # All that is in the response, whatever was asked for.
+        sizes = self._sizes
+        sizes.skip = self.skip
+        sizes.try_feed(data, start, end, last)
+        self.skip = sizes.skip
+        if last:
+            self.skip = 0
+            if rows := sizes.take():
+                meter = self._tap.meter
+                meter.consumed(self._client, rows, meter.clock())
 
 
 class ShareFetchTap(FetchTap):
@@ -286,20 +253,33 @@ class ShareFetchTap(FetchTap):
     def begin(self, client: Client, state: object, now: float) -> Watch:
         return ShareFetchWatch(self, client)
 
-    def _is_passed(self, limits: ClientLimits, data: bytes, at: int, size: int) -> bool:
-        return False
+    def _glance(self, limits: ClientLimits, data: bytes, at: int, size: int) -> Seen:
+        return WATCHED
 
 
-class ShareFetchWatch(FetchWatch):
+class ShareFetchWatch(RequestWatch):
     """One ShareFetch request and its response, which has whole batches."""
 
-    __slots__ = ()
+    __slots__ = ("_walk",)
 
-    def _open(self) -> ShareFetchWalk:
-        return ShareFetchWalk(self._tap.version)
+    def __init__(self, tap: RequestTap, client: Client) -> None:
+        super().__init__(tap, client)
+        self._walk: ShareFetchWalk | None = None
 
-    def _rows(self, walk: FetchWalk | ShareFetchWalk) -> list[Row]:
-        return [(row[0], row[4], row[3]) for row in walk.rows]
+    def begins(self, size: int) -> None:
+        meter = self._tap.meter
+        meter.expect(self._client, meter.limits_of(self._client), size)
+
+    def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
+        walk = self._walk
+        if walk is None:
+            walk = self._walk = ShareFetchWalk(self._tap.version)
+        walk.skip = self.skip
+        walk.try_feed(data, start, end, last)
+        self.skip = walk.skip
+        if last and walk.rows:
+            meter = self._tap.meter
+            meter.consumed(self._client, [(row[0], row[4], row[3]) for row in walk.rows], meter.clock())
 
 
 WITH_RECORDS: dict[int, Callable[[Meter, int, int], RequestTap]] = {

@@ -144,6 +144,9 @@ class Guard:
         self._configs = {name: Allowed.of(one) for name, one in settings.configs.items()}
         self._required = tuple(name for name, one in self._configs.items() if one.is_required)
         self._has_others = settings.other_configs == "allow"
+        rules = sorted(settings.model_fields_set - {"topics", "principals", "mode"})
+        whose = "" if "*" in settings.principals else f" of {', '.join(settings.principals)}"
+        self.described = f"entry {number}{whose}: {', '.join(rules) or 'nothing'} ({settings.mode})"  # for a person
 
     @property
     def mode(self) -> str:

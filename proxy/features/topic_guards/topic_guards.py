@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.wire import NO_ID
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.messages import MessageStage
@@ -106,6 +108,11 @@ class TopicGuards(Feature):
 
     def families(self) -> Iterable[Family]:
         return families_of_guards(self._counts)
+
+    def topic_state(self, name: str) -> Mapping[str, Any]:
+        guards = self._current.guards if self._current is not None else None
+        found = [entry.described for entry in guards.entries if matches(name, entry.topics)] if guards else []
+        return {"guards": found} if found else {}
 
 
 def families_of_guards(counts: Mapping[tuple[str, str, str], int]) -> Iterable[Family]:

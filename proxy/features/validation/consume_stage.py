@@ -22,7 +22,7 @@ from kafka_sidecar.proxy.exchanges.fetch import Sees
 from kafka_sidecar.proxy.exchanges.fetched_records import Key, Report, WaitRequired
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedStage, FetchServices, Looks, SharedStage, Show
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES
-from kafka_sidecar.proxy.features.validation.rejections import Origin, Sender, sender_of
+from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of
 from kafka_sidecar.proxy.features.validation.rules import Consumed, MisconfiguredError, Rules
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -100,10 +100,8 @@ class PolicyLooks(Looks):
         return rule is not None and rule.action == "hide"
 
     def begin(self, client: Client, version: int, api: str) -> Show:
-        sender = sender_of(client, None)
-
         def show(topic: str, index: int) -> PolicyLook | None:
-            look = PolicyLook(self._terms, self._limit, sender, api, topic, index)
+            look = PolicyLook(self._terms, self._limit, client, api, topic, index)
             return look if look.is_needed else None
 
         return show
@@ -112,12 +110,12 @@ class PolicyLooks(Looks):
 class PolicyLook:
     """The policies of one partition's consumers."""
 
-    __slots__ = ("_api", "_found", "_index", "_limit", "_sender", "_terms", "_topic", "_topic_id")
+    __slots__ = ("_api", "_client", "_found", "_index", "_limit", "_terms", "_topic", "_topic_id")
 
-    def __init__(self, terms: ConsumeTerms, limit: int, sender: Sender, api: str, topic: str, index: int) -> None:
+    def __init__(self, terms: ConsumeTerms, limit: int, client: Client, api: str, topic: str, index: int) -> None:
         self._terms = terms
         self._limit = limit
-        self._sender = sender
+        self._client = client
         self._api = api
         self._topic = topic
         self._topic_id = terms.id_of(topic)
@@ -166,7 +164,7 @@ class PolicyLook:
             self._withhold(None)
             return None
         try:
-            consumed = self._find()
+            consumed = self._found or self._find()
         except MisconfiguredError as error:
             if not error.enforces:
                 return records
@@ -191,7 +189,7 @@ class PolicyLook:
         if not rejections:
             return records
         action = consumed.action if acts else "shadow"
-        terms.report.rejected(topic, rejections, action, Origin(self._sender, header, applied))
+        terms.report.rejected(topic, rejections, action, Origin(sender_of(self._client, None), header, applied))
         return edit_records(records, _changes(records, rejections, consumed)) if acts else records
 
     def _withhold(self, why: PolicyFailedError | MisconfiguredError | None) -> None:
@@ -200,6 +198,8 @@ class PolicyLook:
 
     def _consumed(self) -> Consumed | None:
         """What holds, as far as it is known."""
+        if self._found is not None:
+            return self._found
         try:
             return self._find()
         except MisconfiguredError:
@@ -215,7 +215,7 @@ class PolicyLook:
         return found
 
     def _plan(self) -> Plan | None:
-        consumed = self._consumed()
+        consumed = self._found or self._consumed()
         return consumed.applied.plan if consumed is not None else None
 
 

@@ -72,6 +72,15 @@ class Applied:
             known = self._metadata[partition, topic_id] = TopicMetadata(topic, partition, topic_id, self.text)
         return known
 
+    def subjects(self, topic: str) -> list[str]:
+        """The subjects of a schema registry that its policies ask for."""
+        return [
+            subject
+            for rule in self.plan.rules
+            if (subjects := getattr(rule.policy, "subjects", None)) is not None
+            for subject in subjects(topic, rule.text)
+        ]
+
     def enforces(self, crc: int) -> bool:
         """Whether a bad batch with this checksum is rejected; a batch that is sent again has the same result."""
         return self.mode == "enforce" and crc % 100 < self.percent

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import TimeLimit
@@ -121,6 +122,16 @@ class Validator(Stage, Feature):
         yield from self.stats.families()
         yield from self.consume_stats.families()
         yield durations_of(self.rules.calls)
+
+    def topic_state(self, name: str) -> Mapping[str, Any]:
+        rule = self.rules.consume_rule(name)
+        consumers = {"consumers": rule.action} if rule is not None else {}
+        try:
+            applied = self.rules.of(name, self._id_of(name))
+        except ValueError:  # a string that no policy understands, which the topic's mode says too
+            return consumers
+        found = applied.subjects(name) if applied is not None else ()
+        return {**consumers, "subjects": list(found)} if found else consumers
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""

@@ -165,6 +165,21 @@ def _latencies(apis: Iterable[ApiCounts]) -> Iterator[Family]:
         {api.name: Durations(api.latency, api.latency_us / 1e6) for api in apis if any(api.latency)},
         "api_key",
     )
+    yield histogram(
+        "held_seconds",
+        "Time for which the sidecar held requests and responses to look into them, of those that it held",
+        {
+            (api.name, side): Durations(counts, us / 1e6)
+            for api in apis
+            for side, number, counts, us in (
+                ("request", api.held, api.held_durations, api.held_us),
+                ("response", api.buffered, api.buffered_durations, api.buffered_us),
+            )
+            if number
+        },
+        "api_key",
+        "side",
+    )
     buffered = [api for api in apis if api.buffered]
     numbers = {api.name: api.buffered for api in buffered}
     yield counter("buffered_responses", "Responses buffered whole to be rewritten", numbers, "api_key")

@@ -5,11 +5,9 @@ Connections are listed as JSON, one with its last requests.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from heapq import nlargest
-from operator import attrgetter
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -21,6 +19,7 @@ from kafka_sidecar.proxy.runtime.connection_state import (
     recorded,
     with_removed,
 )
+from kafka_sidecar.proxy.runtime.program import collections_paused
 from kafka_sidecar.proxy.server.admin.effective import in_force
 from kafka_sidecar.proxy.server.admin.live.live import Live
 from kafka_sidecar.proxy.server.admin.live.sample import Sample, Samples, closed_rows
@@ -105,12 +104,15 @@ class Admin:
             return self._rendered
         return make(dict(parse_qsl(query, keep_blank_values=True)))
 
-    def sample(self, wanted: frozenset[str]) -> Page:
+    async def sample(self, wanted: frozenset[str]) -> Page:
         """This moment of the process, for the one that joins those of several."""
-        return Page(200, JSON, json.dumps(self._samples.take(wanted)).encode())
+        from kafka_sidecar.proxy.server.admin.live.encoding import encode
+
+        with collections_paused():
+            return Page(200, JSON, encode(await self._samples.take(wanted)))
 
     async def _take(self, wanted: frozenset[str]) -> Mapping[int, Sample]:
-        return {0: self._samples.take(wanted)}
+        return {0: await self._samples.take(wanted)}
 
     def _item(self, path: str) -> Callable[[Query], Page] | None:
         folder, slash, name = path.rpartition("/")
@@ -163,14 +165,14 @@ def list_connections(server: Server, query: Mapping[str, str]) -> dict[str, Any]
     if WITH_CLOSED in query:
         rows = [row for row in closed_rows(server) if _has(_of_closed(row), wanted)][:MAX_CONNECTIONS_LISTED]
         return {"open": len(server.connections), "connections": rows}
-    found: Iterable[Connection] = server.connections
+    found: Iterable[Connection] = reversed(server.connections)
     if wanted:
-        found = [one for one in found if _has(_of_open(one), wanted)]
+        found = (one for one in found if _has(_of_open(one), wanted))
     if WITH_PAUSED in query:
-        found = [one for one in found if one.client_is_paused or one.broker_is_paused]
+        found = (one for one in found if one.is_paused)
     if WITH_OLD in query:
-        found = with_removed(nlargest(MAX_LOOKED_INTO, found, attrgetter("number")))
-    newest = nlargest(MAX_CONNECTIONS_LISTED, found, attrgetter("number"))
+        found = with_removed(islice(found, MAX_LOOKED_INTO))
+    newest = islice(found, MAX_CONNECTIONS_LISTED)
     return {"open": len(server.connections), "connections": list(map(describe_waiting, newest))}
 
 

@@ -59,15 +59,8 @@ def _newest(server: Server, number: int) -> Iterator[dict[str, Any]]:
     recent = _recent(server)
     batches = recent.newest(number) if recent is not None else ()
     denied = (map(partial(_row_of_denial, of), of.newest(number)) for of in server.features.denials)
-    others = (map(_with_client, one.newest(number)) for one in server.features.rejections)
+    others = (map(_row_of_other, one.newest(number)) for one in server.features.rejections)
     return merge(map(_row, batches), *denied, *others, key=itemgetter("timestamp"), reverse=True)
-
-
-def _with_client(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a feature that stores its own, with the keys of all others."""
-    producer = row.get("producer", {})
-    whose = {"principal": producer.get("principal"), "client_software": producer.get("software")}
-    return {"outcome": "rejected" if row["mode"] == "enforce" else "allowed", "client": None, **whose, **row}
 
 
 def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | None:
@@ -179,6 +172,19 @@ def _row_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
         "client": denial.client,
         "client_software": denial.client_software,
         "principal": denial.principal,
+    }
+
+
+def _row_of_other(row: dict[str, Any]) -> dict[str, Any]:
+    """Of a producer that does not send as is required."""
+    producer = row.get("producer") or {}
+    return {
+        **row,
+        "partition": row["partition"] if (row["partition"] or 0) >= 0 else None,
+        "outcome": OUTCOMES.get(row["mode"], "allowed"),
+        "client": producer.get("client"),
+        "client_software": producer.get("software"),
+        "principal": producer.get("principal"),
     }
 
 

@@ -172,9 +172,11 @@ class WorkerPages:
         return self._rendered
 
     async def _take(self, wanted: frozenset[str]) -> Mapping[int, Sample]:
+        from kafka_sidecar.proxy.server.admin.live.encoding import decode
+
         workers = [one for one in self._supervisor.workers if one.is_serving]
         pages = await asyncio.gather(*(self._supervisor.sample(worker, wanted) for worker in workers))
-        samples = {one.number: _value(page) for one, page in zip(workers, pages, strict=True) if page is not None}
+        samples = {one.number: decode(page.body) for one, page in zip(workers, pages, strict=True) if page is not None}
         return {**samples, OWN: own_sample(self._families())} if samples else {}
 
     def _families(self) -> Iterator[Family]:

@@ -25,6 +25,7 @@ NOT_SUMS: Mapping[str, Callable[[Iterable[float]], float]] = {
     PREFIX + "broker_listeners": max,  # brokers
     PREFIX + "build_info": max,
     PREFIX + "config_restart_required": max,
+    PREFIX + "dead_letters_held_partitions": max,  # all workers write to the same
     PREFIX + "dead_letters_missing_topics": max,  # topics
     PREFIX + "dead_letters_oldest_seconds": max,
     PREFIX + "interceptor_disabled": max,

@@ -116,7 +116,7 @@ async def _obey(inbox: asyncio.Queue[ToWorker | None], process: Process, channel
             case PageRequest(target):
                 channel.send(PageResponse(admin.own_page(target)))
             case SampleRequest(wanted):
-                channel.send(PageResponse(admin.sample(wanted)))
+                channel.send(PageResponse(await admin.sample(wanted)))
             case HangUp():
                 process.hang_up()
             case Drain(hurry=True):

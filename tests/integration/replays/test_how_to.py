@@ -90,7 +90,11 @@ def test_the_how_to_works_as_it_is_written(walk: Walk, front: Front, java: Mappi
     letter = walk.type_in(shown)
     assert "requires records to contain a header" in letter
     assert "order" not in letter.partition("value ")[2]
-    assert "12 would be sent, 0 rejected, 3 passed over" in walk.type_in(dry)
+    asked = walk.type_in(dry, code=1)
+    assert "0 would be accepted, 12 rejected, 3 passed over" in asked
+    assert "INVALID_RECORD  require_header: Topic orders requires records to contain" in asked
+    mended_dry = walk.type_in(f"{mended} --dry-run")
+    assert "12 would be accepted, 0 rejected, 3 passed over" in mended_dry
     assert "12 accepted, 0 rejected, 3 passed over" in walk.type_in(mended)
     assert "0 accepted, 3 rejected" in walk.type_in(rest, 1)
     printed = java[NEWEST].run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 
@@ -32,16 +31,21 @@ pipeline:
 """
 
 
-def reconciled(file: Path, brokers: str) -> str:
-    """What is printed about orders."""
+def reconcile(file: Path, brokers: str) -> list[str]:
+    """All that is printed."""
     command = [
         str(COMMAND), "pipeline", "reconcile", "--config", str(file), "--bootstrap-servers", brokers, "--dead-letters",
         "orders.dlq", "--path", str(file.parent / "tables"),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
-    (line,) = re.findall(r"^orders: .*$", done.stdout, re.MULTILINE)
-    return str(line)
+    return done.stdout.splitlines()
+
+
+def reconciled(file: Path, brokers: str) -> str:
+    """What is printed about orders."""
+    (line,) = [line for line in reconcile(file, brokers) if line.startswith("orders: ")]
+    return line
 
 
 def produce(sidecar: str) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
 
 from kafka_sidecar.pipeline.dead_letters.source import SCHEMA, Row
-from kafka_sidecar.pipeline.reconcile.rejected import compare, sums_lines, write_table
+from kafka_sidecar.pipeline.reconcile.rejected import Hole, Sums, compare, sums_lines, write_table
 from kafka_sidecar.pipeline.reconcile.rows import ROWS
 from kafka_sidecar.pipeline.reconcile.sql import empty
 from kafka_sidecar.pipeline.reconcile.tables import Tables
@@ -80,6 +81,32 @@ def test_letters_without_events_are_surplus_and_those_of_deleted_hours_nothing(s
     some = letters(spark, letter(0), letter(1), letter(9, at=-600, batch="old"))
     (row,) = of(compare(events, some, empty(spark, ROWS)))
     assert picked(row, "rejected dead_letters lost surplus") == [1, 2, 0, 1]
+
+
+def test_letters_of_a_time_that_was_not_reported_may_hide_as_many_that_are_lost(spark: SparkSession) -> None:
+    events = frame(spark, *produced(10, 5))
+    hole = SparkRow(cause="unfinished", from_ms=minute(0), to_ms=minute(0) + 10)
+    later = SparkRow(cause="unfinished", from_ms=minute(1), to_ms=minute(2))
+    some = letters(spark, *(letter(n) for n in range(4)))
+    (row,) = of(compare(events, some, empty(spark, ROWS), holes=[hole, later]))
+    assert picked(row, "rejected dead_letters lost lost_at_most") == [5, 4, 1, 5]
+    (row,) = of(compare(events, some, empty(spark, ROWS), holes=[later]))
+    assert picked(row, "rejected dead_letters lost lost_at_most") == [5, 4, 1, 1]
+
+
+def test_what_is_not_known_is_said_and_no_alarm() -> None:
+    holes = (Hole("front-1", 1_790_000_000_000, 1_790_000_004_000, "unfinished"),)
+    known = Sums("orders", 15, 10, 5, 7, 0, 2, 0, 0, 3, False, holes)
+    line, about, hole = sums_lines([known])
+    assert line.startswith("orders: 15 sent = 10 stored + 5 rejected; 7 dead letters, 0 to 3 lost, 0 replayed; ")
+    assert line.endswith("; 2 dead letters more than sidecars have reported")
+    assert about == "orders: not in these numbers is what was counted and never reported, stored and rejected:"
+    assert hole.startswith("  2026-09-21T14:13:20.000Z to 2026-09-21T14:13:24.000Z, front-1: ")
+    assert hole.endswith("it ended without its last report, as after a kill")
+    many = Sums("orders", 15, 10, 5, 5, 0, 0, 1, 0, 0, True, holes * 25)
+    lines = list(sums_lines([many]))
+    assert lines[0].endswith("0 lost, 0 replayed; 1 dead letters are there twice; some hours are UNKNOWN")
+    assert (len(lines), lines[-1]) == (23, "  and 5 more, in the table of holes")
 
 
 def test_a_topic_without_a_letter_is_compared_if_it_is_named(spark: SparkSession) -> None:

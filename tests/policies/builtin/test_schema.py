@@ -256,3 +256,20 @@ def test_ids_alone_need_no_registry(batch: Callable[..., Any], orders: TopicMeta
     plan = PolicyCatalog({"it": PolicySettings("schema", settings=settings)}).plan("it")
     records = [value(b"\3\0" + GUID.bytes), value(b"", __value_schema_id=b"\1" + GUID.bytes), value(b"\0\0\0\0\7")]
     assert [one.index for one in plan.validate(orders, batch(*records), 1 << 20)] == [2]
+
+
+@pytest.mark.parametrize(
+    ("argument", "settings", "expected"),
+    [
+        ("", {}, ["orders-value"]),
+        ("", {"part": "both"}, ["orders-key", "orders-value"]),
+        ("", {"subject": "record_name"}, ["(name of the record)"]),
+        ("value=topic_record_name key=topic_name", {}, ["orders-(name of the record)", "orders-key"]),
+        ("", {"require": "known"}, []),
+    ],
+)
+def test_a_policy_says_which_subjects_a_topic_s_schemas_have_to_be_of(
+    argument: str, settings: dict[str, Any], expected: list[str], plan_of: Callable[..., Any]
+) -> None:
+    (rule,) = plan_of(argument, **settings).rules
+    assert rule.policy.subjects("orders", rule.text) == expected

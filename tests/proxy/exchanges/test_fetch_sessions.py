@@ -27,7 +27,7 @@ with_sessions = pytest.mark.parametrize("version", range(7, 19))
 def is_looked_into(exchanges: FetchExchanges, version: int, client: FakeClient, *topics: str, epoch: int = -1) -> bool:
     frame = fetch_request(version, {name: {0: 0} for name in topics}, epoch=epoch)
     found = exchanges.begin(version, b"before" + frame, 6, len(frame), client)
-    return isinstance(found, FetchExchange)
+    return isinstance(exchange_of(found), FetchExchange)
 
 
 def in_turn(

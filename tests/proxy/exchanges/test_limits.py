@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.client import FAKE_CLIENT
+from support.client import FAKE_CLIENT, exchange_of
 from support.commit_requests import (
     PLAIN,
     begin_commit,
@@ -112,12 +112,12 @@ def test_stages_are_not_asked_for_very_many_topics_before_the_request_is_buffere
 def test_a_fetch_of_too_many_partitions_or_a_response_of_them_is_not_looked_into() -> None:
     exchanges = fetch_exchanges(Intercepting("Reads"), FEW)
     frame = fetch_request(12, {"orders": dict.fromkeys(range(4), 0)})
-    begun = exchanges.begin(12, frame, 0, len(frame), FAKE_CLIENT)
+    begun = exchange_of(exchanges.begin(12, frame, 0, len(frame), FAKE_CLIENT))
     assert isinstance(begun, FetchExchange)
     with pytest.raises(TooManyError, match="4 partitions, more than 3"):
         Driven(begun).request(frame)
     few = fetch_request(12, {"orders": dict.fromkeys(range(3), 0)})
-    begun = exchanges.begin(12, few, 0, len(few), FAKE_CLIENT)
+    begun = exchange_of(exchanges.begin(12, few, 0, len(few), FAKE_CLIENT))
     assert isinstance(begun, FetchExchange)
     exchange = Driven(begun)
     assert exchange.request(few) is few

@@ -443,3 +443,21 @@ def test_a_lost_connection_is_reported_once_for_each_exchange_without_a_response
         [], ["the broker closed its connection"], ["the broker closed its connection"],
     ]  # fmt: skip
     assert [one.run() for one in work] == ["the broker closed its connection"] * 2
+
+
+def test_the_latency_begins_with_the_request_however_long_it_is_held_and_the_time_held_is_counted_apart() -> None:
+    talk = dialogue(Stub(decide(Forward, needs=1)), None)
+    asked = request(LOOKED_INTO, 4, 1, b"x" * 50)
+    talk.client(request(RELAYED, 3, 9), asked[:30])
+    talk.now += 0.25
+    talk.client(asked[30:])
+    talk.now += 0.25
+    talk.broker(response(9, b"y"))  # what comes meanwhile does not matter
+    talk.now += 0.5
+    talk.meet()
+    talk.now += 2.0
+    talk.broker(response(1, b"answer"))
+    counts = talk.metrics.apis[LOOKED_INTO]
+    assert counts.held_durations[(1_000_000).bit_length()] == sum(counts.held_durations) == counts.held == 1
+    assert (counts.held_us, counts.latency_us) == (1_000_000, 3_000_000)
+    assert sum(talk.metrics.apis[RELAYED].held_durations) == 0

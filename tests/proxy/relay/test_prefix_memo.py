@@ -10,7 +10,7 @@ from support.dialogue import Dialogue, request, response
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.relay.exchange import Client, Exchange, Forward, Look, Outcome, Pass, Respond
-from kafka_sidecar.proxy.relay.routes import PrefixMemo, Routes
+from kafka_sidecar.proxy.relay.routes import Known, PrefixMemo, Routes
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
 LOOKED_INTO = ApiKey.DELETE_TOPICS  # any API whose responses are not rewritten
@@ -90,9 +90,10 @@ def test_a_continued_fetch_session_is_known_by_its_epoch_and_that_it_names_no_to
     epoch: int, after: bytes, is_known: bool
 ) -> None:
     memo, route = PrefixMemo(), Routes(Metrics(), lambda *_: None, lambda *_: None).add(ApiKey.FETCH << 16 | 12)
-    memo.note(route, 1, CONTINUED)
+    known = Known(route, CONTINUED, None)
+    memo.note(1, known)
     frame = b"." * 12 + b"head" + epoch.to_bytes(4, "big", signed=True) + after
-    assert (memo.find(route, 1, frame, 0) is CONTINUED) is is_known
+    assert (memo.find(route, 1, frame, 0, len(frame)) is known) is is_known
 
 
 def test_a_request_that_is_looked_into_ends_what_is_known_of_a_fetch_session() -> None:

@@ -119,6 +119,7 @@ def test_a_rewritten_response_is_counted_with_what_it_grows_by_and_how_long_it_i
     dialogue.now += 0.5
     dialogue.broker(answered[20:])
     assert (counts.buffered, counts.buffered_us) == (1, 500_000)
+    assert counts.buffered_durations[(500_000).bit_length()] == sum(counts.buffered_durations) == 1
     assert counts.rewritten_bytes == len(dialogue.to_client) - len(answered) == len(host) - len("broker-1.internal")
 
 

@@ -94,6 +94,8 @@ LATENCY = Section("Latency and load", (
          "{{api_key}}, request"),
         about="Responses that name brokers, and what policies, interceptors and rules look into, are buffered whole; "
               "all else is forwarded as it arrives."),
+    lines("Sidecar's own share, p99", "s", (quantile(0.99, "held_seconds", "api_key, side"), "{{api_key}}, {{side}}"),
+        about="Of requests and responses that were held to be looked into; the rest of the latency is the broker's."),
     lines("Delay of the event loop, p99", "s",
         (quantile(0.99, "event_loop_delay_seconds", "instance"), "{{instance}}"),
         about="One thread serves all connections of a sidecar: this delay is every connection's."),

@@ -1,6 +1,6 @@
 """One moment of one process as JSON values: its metrics, its state, and what a reader asks for beside them.
 
-Nothing is kept between two of them, so nothing is sampled without a reader.
+Nothing is sampled without a reader.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cache
-from heapq import nlargest, nsmallest
+from heapq import nsmallest
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.runtime.connection import Connection
-from kafka_sidecar.proxy.runtime.connection_state import describe_waiting, trouble_of
+from kafka_sidecar.proxy.runtime.connection_state import describe_waiting, first_to_show
 from kafka_sidecar.proxy.server.admin.readiness import verbose_readiness
 from kafka_sidecar.proxy.server.admin.rejections import latest
 from kafka_sidecar.proxy.server.admin.topics import configuration_hash, describe_topic
@@ -27,15 +28,25 @@ from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family
 
+if TYPE_CHECKING:
+    from kafka_sidecar.proxy.server.admin.live.groups import ConnectionGroups
+    from kafka_sidecar.proxy.server.admin.live.traffic import Traffic
+
 ENGINE = "engine"  # the group of the metrics that are no feature's
 TOPIC = "topic"  # the label of metrics that are counted by topic
-MAX_SERIES = 2000  # of one metric
+MAX_SERIES, MIN_SERIES = 2000, 50  # of one metric, the latter where all together have more than the next
+MAX_ALL_SERIES = 10_000  # each takes some 2 us of the event loop when it moves
 MAX_ROWS = 200  # of connections, topics and lists of a feature: each takes some 20 us of the event loop
 MAX_NAMED = 20  # connections that wait for memory
 WAITS_FOR_MEMORY = "connections.max_buffered"
 VALIDATION = ("record.validation.policy", "mode", "percent", "source", "hash", "why")
 
 _BEGAN = time.monotonic()  # this process, nearly: it imports this before it serves
+
+STATE = "state"  # what every snapshot has
+TRAFFIC = "traffic"  # a group of metrics in it, which are counted only while a reader wants them
+PARTS = ("topics", "connections", "rejections", TRAFFIC)  # what a reader asks for beside it
+READING = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})  # the APIs of a consumer
 
 Sample = dict[str, Any]
 
@@ -45,30 +56,32 @@ class Samples:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._traffic: Traffic | None = None  # once a reader has wanted it
+        self._groups: ConnectionGroups | None = None
         self._hash: tuple[Config, str] | None = None  # of the configuration that applies
-        self._parts: Mapping[str, Callable[[Iterable[str]], Any]] = {
+        self._counted: set[str] = set()  # the topics that the last metrics name
+        self._parts: Mapping[str, Callable[[], Awaitable[Any]]] = {
             "topics": self._topics,
-            "connections": lambda troubled: _connections(server),
-            "rejections": lambda troubled: latest(server),
+            "connections": self._connections,
+            "rejections": self._rejections,
         }
 
-    def take(self, wanted: Iterable[str]) -> Sample:
-        """This moment. ``wanted``: the names of `PARTS` that it has too."""
-        groups = {group: list(map(_family, families)) for group, families in self._families()}
-        troubled = {
-            str(of[family["labels"].index(TOPIC)])
-            for family in chain.from_iterable(groups.values())
-            if TOPIC in family["labels"]
-            for of, _ in family["samples"]
-        }
-        features = self._server.features
+    async def take(self, wanted: Iterable[str]) -> Sample:
+        """This moment. ``wanted``: `STATE`, and names of `PARTS`."""
+        sample = self._state(TRAFFIC in wanted) if STATE in wanted else {}
+        return {**sample, **{part: await take() for part, take in self._parts.items() if part in wanted}}
+
+    def _state(self, with_traffic: bool) -> Sample:
+        metrics = _metrics(self._families())
+        self._counted = _counted_topics(metrics)
+        if with_traffic:
+            metrics |= _metrics([(TRAFFIC, self._count_traffic())])
         return {
             "at": time.monotonic(),
             "process": _process(),
             "sidecar": self._sidecar(),
-            "metrics": groups,
-            "features": {name: _cut(one.state()) for name, one in features.made.items()},
-            **{part: self._parts[part](troubled) for part in wanted if part in self._parts},
+            "metrics": metrics,
+            "features": {name: _cut(one.state()) for name, one in self._server.features.made.items()},
         }
 
     def _families(self) -> Iterator[tuple[str, Iterable[Family]]]:
@@ -116,27 +129,83 @@ class Samples:
             self._hash = applied, configuration_hash(self._server)
         return self._hash[1]
 
-    def _topics(self, troubled: Iterable[str]) -> dict[str, Any]:
+    def _count_traffic(self) -> Iterable[Family]:
+        """What has passed by topic: counted from the first sample that wants it."""
+        if self._traffic is None:
+            from kafka_sidecar.proxy.server.admin.live.traffic import Traffic
+
+            self._traffic = Traffic(self._server)
+        self._traffic.look()
+        return self._traffic.families()
+
+    async def _rejections(self) -> list[Any]:
+        return latest(self._server)
+
+    async def _connections(self) -> dict[str, Any]:
+        """The ones that wait, then the newest; and those that have ended last."""
+        server = self._server
+        groups = self._learn_groups()
+        first = await first_to_show(server.connections, MAX_ROWS)
+        rows = [{**describe_waiting(one), "group": _group_of(groups, one)} for one in first]
+        closed = [{**row, "group": groups.of(row["session"], None, None, False)} for row in closed_rows(server)]
+        return {"open": len(server.connections), "rows": rows, "closed": closed}
+
+    def _learn_groups(self) -> ConnectionGroups:
+        """The groups of connections: learned from the first sample that wants them."""
+        if self._groups is None:
+            from kafka_sidecar.proxy.server.admin.live.groups import ConnectionGroups
+
+            self._groups = ConnectionGroups(self._server)
+        self._groups.look()
+        return self._groups
+
+    async def _topics(self) -> dict[str, Any]:
         """Those that something has happened to, those of the file, then the others by name."""
         server = self._server
-        configured = [one.name for one in server.features.applied.topics if is_topic_name(one.name)]
-        known = server.topics.names
-        first = dict.fromkeys(name for name in (*sorted(troubled), *configured) if is_topic_name(name))
-        others = nsmallest(MAX_ROWS, (name for name in known if name not in first))
-        names = list(islice(chain(first, others), MAX_ROWS))
-        return {"known": len({*known, *first}), "rows": [_topic(server, name) for name in names]}
+        configured = (one.name for one in server.features.applied.topics)
+        known, first = (
+            server.topics.names,
+            dict.fromkeys(filter(is_topic_name, chain(sorted(self._counted), configured))),
+        )
+        if self._traffic is not None:  # then those that are used
+            first |= dict.fromkeys(filter(is_topic_name, self._traffic.topics[:MAX_ROWS]))
+        others = nsmallest(MAX_ROWS, known.difference(first))
+        return {
+            "known": len(known) + sum(name not in known for name in first),
+            "rows": [_topic(server, name) for name in islice(chain(first, others), MAX_ROWS)],
+        }
+
+
+def _counted_topics(groups: Mapping[str, Iterable[Mapping[str, Any]]]) -> set[str]:
+    """Those that something has happened to."""
+    topics: set[str] = set()
+    for family in chain.from_iterable(groups.values()):
+        if TOPIC in family["labels"]:
+            at = family["labels"].index(TOPIC)
+            topics.update(of[at] for of, _ in family["samples"])
+    return topics
 
 
 def own_sample(families: Iterable[Family]) -> Sample:
     """This moment of a process that serves no clients, with its metrics alone."""
-    return {"at": time.monotonic(), "process": _process(), "metrics": {ENGINE: list(map(_family, families))}}
+    return {"at": time.monotonic(), "process": _process(), "metrics": _metrics([(ENGINE, families)])}
 
 
-PARTS = ("topics", "connections", "rejections")
+def _metrics(groups: Iterable[tuple[str, Iterable[Family]]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    room = MAX_ALL_SERIES
+    for group, families in groups:
+        found[group] = []
+        for family in families:
+            one = _family(family, min(MAX_SERIES, max(MIN_SERIES, room)))
+            found[group].append(one)
+            room -= len(one["samples"])
+    return found
 
 
-def _family(family: Family) -> dict[str, Any]:
-    samples = [[list(of), _value(value)] for of, value in islice(family.samples.items(), MAX_SERIES)]
+def _family(family: Family, most: int) -> dict[str, Any]:
+    first = islice(family.samples.items(), most)
+    samples = [(of, _durations(value)) for of, value in first] if family.kind == "histogram" else list(first)
     return {
         "name": family.name,
         "kind": family.kind,
@@ -147,9 +216,8 @@ def _family(family: Family) -> dict[str, Any]:
     }
 
 
-def _value(value: float | Durations) -> Any:
-    if not isinstance(value, Durations):
-        return value
+def _durations(value: float | Durations) -> Any:
+    assert isinstance(value, Durations)
     return {"counts": [[bits, count] for bits, count in enumerate(value.counts) if count], "total_s": value.total_s}
 
 
@@ -199,17 +267,15 @@ def _of_broker(connection: Connection) -> frozenset[str]:
     return connection.broker.reasons if connection.broker is not None else frozenset()
 
 
-def _connections(server: Server) -> dict[str, Any]:
-    """The ones that wait, then the newest; and those that have ended last."""
-    now = time.perf_counter()
-    first = nlargest(MAX_ROWS, server.connections, lambda one: trouble_of(one, now))
-    rows = list(map(describe_waiting, first))
-    return {"open": len(server.connections), "rows": rows, "closed": closed_rows(server)}
-
-
 def closed_rows(server: Server) -> list[dict[str, Any]]:
     """The connections that have ended last, the last one first."""
     return [{"ended": timestamp(at), **keys} for at, keys in reversed(server.closed)]
+
+
+def _group_of(groups: ConnectionGroups, connection: Connection) -> str | None:
+    session = connection.session
+    reads = any(one[0].key in READING for one in session.recorder)
+    return groups.of(connection.number, session.client_id, session.host, reads)
 
 
 def _topic(server: Server, name: str) -> dict[str, Any]:

@@ -214,3 +214,26 @@ def test_a_cluster_that_fails_is_one_line(cluster: FakeCluster, monkeypatch: pyt
     done = type_in("replay", "dlq", *AT_SIDECAR, "--json")
     assert (done.exit_code, json.loads(done.stdout)["accepted"]) == (1, 0)
     assert done.stderr == "kafka-sidecar: no answer within 90 s: a partition has no leader\n"
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_dry_run_with_a_file_says_what_its_policies_would_accept(tmp_path: Path) -> None:
+    file = tmp_path / "sidecar.yaml"
+    file.write_text("bootstrap_servers: kafka:9092\ntopics: [{name: orders, policy: json, dead_letters: dlq}]\n")
+    done = type_in("replay", "--config", str(file), "--dry-run")
+    assert done.exit_code == 1, done.output
+    lines = done.stdout.splitlines()
+    assert any("would be accepted" in line for line in lines)
+    assert any("INVALID_RECORD" in line and "json: " in line for line in lines)
+    assert lines[-2] == "1 would be accepted, 1 rejected, 1 passed over"
+    assert lines[-1].startswith(f"asked were the policies of {file}; ")
+    found = json.loads(type_in("replay", "--config", str(file), "--dry-run", "--json").stdout)
+    assert (found["would_be_accepted"], found["rejected"]) == (1, 1)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_dry_run_with_a_policy_that_is_wrong_is_a_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "sidecar.yaml"
+    file.write_text("bootstrap_servers: kafka:9092\ntopics: [{name: orders, policy: nonsense, dead_letters: dlq}]\n")
+    done = type_in("replay", "--config", str(file), "--dry-run")
+    assert (done.exit_code, "nonsense" in done.stderr) == (2, True)

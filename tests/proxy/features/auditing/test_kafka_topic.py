@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
 from kafka_sidecar.audit.outbox import Pending
 from kafka_sidecar.proxy.features.auditing import kafka_topic
-from kafka_sidecar.proxy.features.auditing.kafka_topic import AuditTopic, KafkaTopic
+from kafka_sidecar.proxy.features.auditing.kafka_topic import AuditTopic, KafkaTopic, partition_of
 from kafka_sidecar.proxy.runtime import aiokafka_settings
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
@@ -103,3 +103,13 @@ async def test_what_cannot_connect_is_closed_and_the_next_write_tries_again(
         await audit.write(EVENTS)
     assert client.calls[-1] == last
     assert await audit.write(EVENTS) == ([], None)
+
+
+def test_an_event_goes_to_another_partition_if_its_own_has_no_leader() -> None:
+    keys = [b"%d" % number for number in range(200)]
+    usual = [partition_of(key, [0, 1, 2], [2, 0, 1]) for key in keys]
+    assert set(usual) == {0, 1, 2}
+    without = [partition_of(key, [0, 1, 2], [2, 0]) for key in keys]
+    assert set(without) == {0, 2}
+    assert all(before == after for before, after in zip(usual, without, strict=True) if before != 1)
+    assert {partition_of(key, [0, 1, 2], []) for key in keys} == {0, 1, 2}

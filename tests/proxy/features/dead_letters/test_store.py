@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from support.in_process import until
+from support.letters import names_of, parcel
 
-from kafka_sidecar.codec.records import encode_varint
 from kafka_sidecar.dead_letters.buffer import Buffer
-from kafka_sidecar.dead_letters.parcels import Letter, Parcel
+from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.proxy.features.dead_letters import store as module
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.store import Store
@@ -29,15 +28,6 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_S", 0.01)
     monkeypatch.setattr(module, "SLOW_S", 0.05)
     monkeypatch.setattr(module, "RETRY_S", 0.01)
-
-
-def parcel(name: str, size: int = 100) -> Parcel:
-    value = encode_varint(len(name)) + name.encode()
-    return Parcel("dlq", 3, (Letter(0, (b"\1", value, b"\0")),), 7.5, size)
-
-
-def names_of(parcels: Iterable[Parcel]) -> list[str]:
-    return [b"".join(letter.parts)[2:-1].decode() for one in parcels for letter in one.letters]
 
 
 class Topic:
@@ -211,6 +201,7 @@ async def test_a_kill_loses_only_what_is_not_on_disk_and_that_is_counted(folder:
     await stop(*site.store._tasks, *site.sender._tasks)
     site.add("c", "d", "e")
     spool.close()
+    site.store.held.close()
     again = await Site(folder).start()
     await until(lambda: again.store.letters == 0)
     assert again.topic.names == ["a", "b"]
@@ -237,6 +228,22 @@ async def test_a_stop_in_the_middle_of_a_read_loses_nothing(folder: Path) -> Non
     assert names_of(await again.store.take()) in (["a", "b"], ["b", "a"])
     await again.store.written()
     assert await again.store.finish([]) == 0
+
+
+async def test_a_stop_while_letters_of_an_earlier_process_cannot_be_sent_keeps_them(folder: Path) -> None:
+    site = await Site(folder).start()
+    site.topic.error = OSError("no broker")
+    site.add("a")
+    assert await site.stop(0.05) == 0
+    again = await Site(folder).start()
+    again.topic.error = OSError("no broker")
+    again.sender.wake()
+    await until(lambda: again.sender.failures > 0)
+    assert await again.stop(0.05) == 0
+    last = await Site(folder).start()
+    await until(lambda: last.store.letters == 0)
+    assert last.topic.names == ["a"]
+    assert await last.stop() == 0
 
 
 async def test_a_disk_that_fails_costs_nothing_while_memory_has_room(

@@ -96,3 +96,12 @@ async def test_a_reload_holds_for_connections_that_are_open() -> None:
         assert [one["reason"] for one in (await get_json(port, "/rejections"))["rejections"]] == [
             "client_id", "idempotence",
         ]  # fmt: skip
+
+
+async def test_a_violation_is_among_what_the_page_of_the_admin_port_shows_as_rejected() -> None:
+    async with FakeBroker(1) as broker, pages(broker, **REQUIRED) as (server, port):
+        await rejected(server)
+        (one,) = (await get_json(port, "/snapshot?with=rejections"))["rejections"]
+        assert (one["outcome"], one["policy"], one["reason"]) == ("rejected", "(producers)", "idempotence")
+        assert (one["client"], one["client_id"], one["partition"]) == ("127.0.0.1", "app", 0)
+        assert one["principal"] == one["producer"]["principal"]

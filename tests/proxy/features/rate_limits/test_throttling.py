@@ -19,7 +19,7 @@ from support.share_fetches import partition, share_request, share_response
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.compiled import in_use
 from kafka_sidecar.proxy.features.rate_limits.buckets import MAX_DEBT_S, Buckets
-from kafka_sidecar.proxy.features.rate_limits.taps import MAX_BATCHES, SLICE_BYTES
+from kafka_sidecar.proxy.features.rate_limits.taps import MAX_BATCHES, SLICE_BYTES, ProduceTap
 
 RECORDS = batch(*["x" * 100] * 10)
 LARGER = batch(*["x" * 100] * 25)
@@ -294,3 +294,56 @@ def test_the_batches_of_a_long_response_are_counted_as_one() -> None:
     assert records_bucket.bucket.owed(talk.now) == MAX_DEBT_S  # 20,000 seconds' worth
     if in_use() == "compiled":
         assert lines.most < 1000
+
+
+@pytest.mark.parametrize("version", [3, 9, 12, 13])
+def test_requests_for_a_topic_that_no_limit_counts_are_not_shown_to_the_tap(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Limited({"topics": ["orders"], "produce_bytes": 1})
+    shown: list[int] = []
+    monkeypatch.setattr(ProduceTap, "show_request", lambda *given: shown.append(given[6]))
+    frames = [sent(at, "free", version=version) for at in range(3)]
+    for frame in frames:
+        assert talk.session.from_client(frame) is frame
+    assert (shown, talk.session.in_flight) == ([], 3)
+    talk.client(sent(3, "orders", version=version))
+    assert len(shown) == 1
+
+
+def test_what_is_known_by_its_beginning_is_answered_or_not_by_its_own_acks() -> None:
+    talk = Limited({"topics": ["orders"], "produce_bytes": 1})
+    talk.client(sent(1, "free"), sent(2, "free", acks=0), sent(3, "free", acks=0), sent(4, "free"))
+    assert talk.session.in_flight == 2
+    talk.broker(stored(1, "free"), stored(4, "free"))
+    assert (talk.cause, talk.session.in_flight) == (None, 0)
+
+
+def test_a_client_with_another_name_is_counted_though_its_requests_begin_as_before() -> None:
+    talk = Limited({"client_ids": ["shop"], "produce_bytes": SIZE})
+    talk.session.client_id = "app"
+    talk.client(sent(1), sent(2))
+    talk.session.client_id = "shop"
+    talk.client(sent(3), sent(4))
+    assert talk.counted("rate_limit_bytes") == {("limit0", "produce"): 2 * SIZE}
+
+
+def test_a_topic_that_is_added_to_a_session_is_counted_in_the_requests_that_name_no_topic() -> None:
+    """The session's empty requests were known to have nothing that counts (KIP-227)."""
+    talk = Limited({"topics": ["orders"], "consume_bytes": 100 * SIZE})
+
+    def fetch(at: int, epoch: int, *topics: str) -> None:
+        talk.client(fetch_request(12, {name: {0: 0} for name in topics}, epoch=epoch, session=9 if epoch else 0))
+        name = "orders" if at > 3 else "free"
+        answer = {name: {0: {"records": RECORDS, "high_watermark": 10}}}
+        talk.broker(fetch_response(12, answer))
+
+    fetch(1, 0, "free")
+    fetch(2, 1)
+    fetch(3, 2)
+    assert talk.counted("rate_limit_bytes") == {}
+    fetch(4, 3, "orders")
+    fetch(5, 4)
+    fetch(6, 5)
+    assert talk.cause is None
+    assert talk.counted("rate_limit_bytes") == {("limit0", "consume"): 3 * SIZE}

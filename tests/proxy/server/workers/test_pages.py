@@ -268,10 +268,10 @@ async def test_a_snapshot_is_the_sum_of_the_workers_with_each_beside_it(
     while not waiting.done():
         await asyncio.sleep(0.001)
         for number in (1, 2):
-            while SampleRequest(frozenset({"topics"})) in group.child(number).sent:
-                group.child(number).sent.clear()
-                sample = Admin(servers[number]).sample(frozenset({"topics"}))
-                group.child(number).tell(PageResponse(sample))
+            for wanted in (frozenset({"state"}), frozenset({"topics"})):
+                while SampleRequest(wanted) in group.child(number).sent:
+                    group.child(number).sent.clear()
+                    group.child(number).tell(PageResponse(await Admin(servers[number]).sample(wanted)))
     snapshot = value(await waiting)
     requests = next(one for one in snapshot["metrics"]["engine"] if one["name"] == "client_to_proxy_request")
     assert requests["rows"] == [{"of": ["Metadata"], "value": 30, "rate": 0.0}]

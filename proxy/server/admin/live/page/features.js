@@ -1,6 +1,6 @@
 // Views of plug-ins, of the audit, and of every feature with its state and its metrics.
 
-import { badge, clock, duration, make, NONE, number, rate, show } from "./dom.js";
+import { badge, bytes, clock, duration, make, NONE, number, rate, show } from "./dom.js";
 import { described, table } from "./tables.js";
 import { labelled, series, sum } from "./troubles.js";
 
@@ -84,6 +84,42 @@ function state(row) {
   if (row.disabled_until) return badge("bad", `disabled until ${clock(row.disabled_until)}`);
   if (row.disabled_for_clients) return badge("warn", `disabled for ${number(row.disabled_for_clients)} clients`);
   return badge("good", "called");
+}
+
+export function deadLetters() {
+  const facts = make("div"), rest = make("section"), dropped = table("Not kept, by reason", [
+    { title: "Reason", isHeader: true, kind: "short", value: (row) => row.of.reason },
+    { title: "Records/s", kind: "number", value: (row) => rate(row.rate) },
+    { title: "Records", kind: "number", value: (row) => number(row.value) },
+  ], { key: (row) => row.of.reason, mark: (row) => (row.of.reason === "replayed" ? "" : row.rate ? "troubled" : "warned"), empty: "No letter was dropped." });
+  const topics = table("By dead letter topic", [
+    { title: "Dead letter topic", isHeader: true, value: (row) => row.topic },
+    { title: "State", kind: "short", value: (row) => (row.unusable ? badge("bad", "unusable") : badge("good", "usable")) },
+    { title: "Letters/s", kind: "number", value: (row) => rate(row.rate) },
+    { title: "To be sent", kind: "number", value: (row) => number(row.queued) },
+    { title: "Sent", kind: "number", value: (row) => number(row.sent) },
+    { title: "Why", value: (row) => row.unusable ?? NONE },
+  ], { key: (row) => row.topic, mark: (row) => (row.unusable ? "troubled" : ""), empty: "No letter was written yet." });
+
+  function update(snapshot) {
+    const state = snapshot.features.dead_letters;
+    rest.hidden = !state;
+    if (!state) return show(facts, make("p", {}, "Nothing goes to dead letter topics: see the setting topics.dead_letters."));
+    const { unusable_topics: unusable, dropped: _, buffered_bytes: buffered, spooled_bytes: spooled, oldest_seconds: oldest, failure, ...others } = state;
+    show(facts, described({
+      failure: failure ?? "none", ...others, buffered: bytes(buffered), spooled: spooled === null ? "no spool" : bytes(spooled), "oldest waits for": duration(oldest),
+    }));
+    const names = new Set(Object.keys(unusable || {})), of = (name, topic) => series(snapshot, name).filter((row) => row.of.topic === topic);
+    for (const name of ["dead_letters_queued", "dead_letters_sent"]) for (const row of series(snapshot, name)) names.add(row.of.topic);
+    topics.update([...names].map((topic) => {
+      const queued = sum(of("dead_letters_queued", topic), "value"), sent = sum(of("dead_letters_sent", topic), "value");
+      return { topic, unusable: Object.hasOwn(unusable || {}, topic) ? String(unusable[topic]) : null, sent, queued: Math.max(0, queued - sent), rate: sum(of("dead_letters_sent", topic), "rate") };
+    }).sort((a, b) => Boolean(b.unusable) - Boolean(a.unusable) || b.queued - a.queued || b.sent - a.sent));
+    dropped.update(series(snapshot, "dead_letters_dropped").filter((row) => row.value).sort((a, b) => (b.rate || 0) - (a.rate || 0) || b.value - a.value));
+  }
+
+  rest.append(topics.element, make("h2", {}, "Dropped"), dropped.element);
+  return { title: "Dead letters", parts: "", update, element: make("div", {}, facts, rest) };
 }
 
 export function audit() {

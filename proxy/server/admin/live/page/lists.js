@@ -1,12 +1,11 @@
-// Views that are lists with a filter: topics, rejections, connections.
+// Views that are lists with a filter: rejections, connections; and what such a view is made of.
 
-import { badge, bytes, clock, duration, make, NONE, number, rate, visible } from "./dom.js";
+import { badge, bytes, clock, duration, make, NONE, number, visible } from "./dom.js";
 import { json } from "./stream.js";
 import { described, table } from "./tables.js";
-import { labelled } from "./troubles.js";
 
 /** A bar with a field for text, and a list for each choice. `changed` is called when one is changed. */
-function filters(names, changed) {
+export function filters(names, changed) {
   const text = make("input", { type: "search", oninput: changed, spellcheck: "false", autocomplete: "off" });
   const choices = names.map((name) => make("select", { "data-of": name, "aria-label": name.replaceAll("_", " "), onchange: changed }, make("option", { value: "" }, "all")));
   const element = make("form", { class: "bar", role: "search", onsubmit: (event) => event.preventDefault() },
@@ -29,7 +28,7 @@ function filters(names, changed) {
 }
 
 /** A panel for all that is known of one thing. */
-function details() {
+export function details() {
   const element = make("section", { class: "detail", hidden: true, tabindex: "-1" });
   let opener = null;
   const close = () => { element.hidden = true; element.replaceChildren(); opener?.isConnected && opener.focus(); };
@@ -63,78 +62,11 @@ function line(command) {
   return make("p", { class: "command" }, code, copy);
 }
 
-const choose = (text, onclick) => make("button", { type: "button", class: "link" , onclick }, text);
-const shownOf = (shown, all) => (shown === all ? number(all) : `${number(shown)} of ${number(all)}`);
-
-export function topics() {
-  const panel = details();
-  let last = null;
-  const bar = filters([], () => last && update(last));
-  const ask = make("button", { type: "button", onclick: () => bar.text.value && open(bar.text.value) }, "Explain this name");
-  bar.element.append(ask);
-  const open = (name) => panel.open(`Topic ${visible(name)}`, `/topics/${encode(name)}`, /^[\w.-]+$/.test(name) ? `kafka-sidecar topics ${name}` : null);
-  const list = table("Topics", [
-    { title: "Topic", isHeader: true, value: (row) => choose(row.topic, () => open(row.topic)) },
-    { title: "Rejected/s", kind: "number", value: (row) => rate(row.counted.rejected_rate) },
-    { title: "Rejected", kind: "number", value: (row) => number(row.counted.rejected) },
-    { title: "Shadow would reject", kind: "number", value: (row) => number(row.counted.shadow) },
-    { title: "Mode", kind: "short", value: (row) => mode(row.validation) },
-    { title: "Share", kind: "number", value: (row) => (row.validation.percent === undefined ? NONE : `${row.validation.percent} %`) },
-    { title: "Policies", value: (row) => row.validation["record.validation.policy"] ?? row.validation.why },
-    { title: "Source", value: (row) => row.validation.source ?? NONE },
-    { title: "Interceptors, in order", value: (row) => row.interceptors.join(", ") || NONE },
-    { title: "More", value: (row) => row.more || NONE },
-  ], { key: (row) => row.topic, mark: (row) => (row.counted.rejected_rate ? "troubled" : row.counted.shadow || row.counted.rejected ? "warned" : ""), empty: "No topic passes the filter." });
-
-  function update(snapshot) {
-    last = snapshot;
-    if (!snapshot.topics) return;
-    const counted = byTopic(snapshot);
-    const rows = snapshot.topics.rows.map((row) => ({ ...row, counted: counted.get(row.topic)?.own || {}, more: more(row, counted.get(row.topic)) }));
-    const found = rows.filter((row) => bar.passes(row, [row.topic, row.validation["record.validation.policy"], row.validation.mode]));
-    found.sort((a, b) => (b.counted.rejected_rate || 0) - (a.counted.rejected_rate || 0)
-      || (b.counted.rejected || 0) + (b.counted.shadow || 0) - (a.counted.rejected || 0) - (a.counted.shadow || 0));
-    list.update(found, `${shownOf(found.length, snapshot.topics.known)}${rows.length < snapshot.topics.known ? "; any other name can be explained" : ""}`);
-  }
-
-  return { title: "Topics", parts: "topics", element: make("div", {}, bar.element, panel.element, list.element), update };
-}
+export const choose = (text, onclick) => make("button", { type: "button", class: "link" , onclick }, text);
+export const shownOf = (shown, all) => (shown === all ? number(all) : `${number(shown)} of ${number(all)}`);
 
 /** A name as a part of a path; halves of surrogate pairs have no encoding. */
-const encode = (name) => encodeURIComponent(name.replace(/\p{Cs}/gu, "\ufffd"));
-
-function mode(validation) {
-  if (!validation.mode) return badge("dim", "none");
-  return badge(validation.mode === "enforce" ? "good" : "warn", validation.mode);
-}
-
-/** What metrics with the label `topic` have counted, by topic. */
-function byTopic(snapshot) {
-  const found = new Map();
-  for (const families of Object.values(snapshot.metrics)) {
-    for (const family of families.filter((one) => one.labels.includes("topic"))) {
-      for (const row of labelled(family)) {
-        if (!found.has(row.of.topic)) found.set(row.of.topic, { own: {}, others: new Map() });
-        const { own, others } = found.get(row.of.topic);
-        if (family.name === "rejected_records") {
-          if (row.of.mode === "shadow") own.shadow = (own.shadow || 0) + row.value;
-          else {
-            own.rejected = (own.rejected || 0) + row.value;
-            own.rejected_rate = (own.rejected_rate || 0) + (row.rate || 0);
-          }
-        } else others.set(family.name, (others.get(family.name) || 0) + row.value);
-      }
-    }
-  }
-  return found;
-}
-
-/** What the page has no column for: of features, and of metrics that are counted by topic. */
-function more(row, counted) {
-  const facts = Object.values(row.features).flatMap((state) => Object.entries(state))
-    .map(([key, value]) => (value === true ? key : value === false ? `not ${key}` : `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`));
-  return [...facts, ...[...(counted?.others || [])].map(([name, value]) => `${name.replaceAll("_", " ")} ${number(value)}`)].join(", ");
-}
+export const encode = (name) => encodeURIComponent(name.replace(/\p{Cs}/gu, "\ufffd"));
 
 export function rejections() {
   const panel = details();
@@ -144,7 +76,7 @@ export function rejections() {
     { title: "Time", kind: "short", value: (row) => clock(row.timestamp) },
     { title: "Explain", kind: "short", isHeader: true, value: (row) => choose(row.id, () => panel.open(`Rejection ${row.id}`, `/rejections/${encode(row.id)}`, `kafka-sidecar explain ${row.id}`)) },
     { title: "Outcome", kind: "short", value: (row) => badge(row.outcome === "allowed" ? "warn" : "bad", row.outcome === "allowed" ? "allowed (shadow)" : row.outcome) },
-    { title: "Topic", value: (row) => (row.topic === null ? row.denial?.resource ?? NONE : row.partition === null ? row.topic : `${row.topic}-${row.partition}`) },
+    { title: "Topic", value: (row) => (row.topic === null ? row.denial?.resource ?? NONE : row.partition === null || row.partition < 0 ? row.topic : `${row.topic}-${row.partition}`) },
     { title: "Policy", value: (row) => row.policy },
     { title: "Reason", value: (row) => row.reason },
     { title: "Message", kind: "wide", value: (row) => row.message },
@@ -169,12 +101,13 @@ export function rejections() {
 export function connections() {
   const panel = details();
   let last = null;
-  const bar = filters(["listener", "principal"], () => last && update(last));
+  const bar = filters(["listener", "principal", "group"], () => last && update(last));
   const list = table("Open connections", [
     { title: "Number", isHeader: true, kind: "number", value: (row) => choose(String(row.session), () => panel.open(`Connection ${row.session}`, `/connections/${row.session}`)) },
     { title: "Client id", value: (row) => row.client_id ?? NONE },
     { title: "Software", kind: "wide", value: (row) => (row.removed_apis.length ? [row.client_software ?? NONE, badge("warn", "old: Kafka 4 has removed its versions")] : row.client_software ?? NONE) },
     { title: "Principal", value: (row) => row.principal ?? NONE },
+    { title: "Group", value: (row) => row.group ?? NONE },
     { title: "Waits", value: (row) => row.pauses.map((one) => `${one.side} not read for ${duration(one.for_s)}: ${one.reason}`).join("; ") || NONE },
     { title: "In flight", kind: "number", value: (row) => number(row.in_flight) },
     { title: "Oldest request", kind: "number", value: (row) => duration(row.oldest_s) },
@@ -194,6 +127,7 @@ export function connections() {
     { title: "Cause", kind: "short", value: (row) => badge(NORMAL.has(row.cause) ? "dim" : "bad", row.cause) },
     { title: "Detail", value: (row) => [row.reason, row.detail].filter((one) => one).join(": ") },
     { title: "Principal", value: (row) => row.principal ?? NONE },
+    { title: "Group", value: (row) => row.group ?? NONE },
     { title: "Address", kind: "short", value: (row) => row.client ?? NONE },
     { title: "Listener", kind: "short", value: (row) => row.listener },
     { title: "Requests", kind: "number", value: (row) => number(row.requests) },
@@ -205,7 +139,7 @@ export function connections() {
     last = snapshot;
     if (!snapshot.connections) return;
     const { open, rows, closed: ended } = snapshot.connections;
-    const passes = (row) => bar.passes(row, [row.client_id, row.client, row.client_software, row.principal, row.broker, row.cause, row.detail, String(row.session), ...(row.apis || [])]);
+    const passes = (row) => bar.passes(row, [row.client_id, row.client, row.client_software, row.principal, row.group, row.broker, row.cause, row.detail, String(row.session), ...(row.apis || [])]);
     bar.offer(rows);
     const found = rows.filter(passes);
     list.update(found, shownOf(found.length, open));

@@ -3,6 +3,7 @@
 import { Chart } from "./charts.js";
 import { badge, bytes, clock, duration, make, NONE, number, rate, share, show, write } from "./dom.js";
 import { described, table } from "./tables.js";
+import { limits, passing, perTopic } from "./traffic.js";
 import { series, sum, troubles } from "./troubles.js";
 
 const byApi = (snapshot, name) => new Map(series(snapshot, name).map((row) => [row.of.api_key, row]));
@@ -12,12 +13,14 @@ export function apis(snapshot) {
   const of = (name) => byApi(snapshot, name);
   const [requests, sent, received, latency] = ["client_to_proxy_request", "client_to_proxy_request_size_bytes",
     "proxy_to_client_response_size_bytes", "request_latency_seconds"].map(of);
-  const [heldTime, keptTime] = ["buffered_request_seconds", "buffered_response_seconds"].map(of);
+  const held = (side) => new Map(series(snapshot, "held_seconds").filter((row) => row.of.side === side).map((row) => [row.of.api_key, row]));
+  const [heldRequests, heldResponses] = ["request", "response"].map(held), records = passing(snapshot, (of) => of.api_key);
   return [...requests].map(([api, row]) => {
-    const own = (heldTime.get(api)?.rate || 0) + (keptTime.get(api)?.rate || 0);
+    const passes = records.get(api);
     return {
       api, rate: row.rate, total: row.value, in: sent.get(api)?.rate, out: received.get(api)?.rate,
-      p50: latency.get(api)?.p50_s, p99: latency.get(api)?.p99_s, own: row.rate ? own / row.rate : null,
+      records: passes ? passes.in + passes.out : null,
+      p50: latency.get(api)?.p50_s, p99: latency.get(api)?.p99_s, held: heldRequests.get(api), kept: heldResponses.get(api),
     };
   }).sort((a, b) => (b.rate || 0) - (a.rate || 0) || b.total - a.total);
 }
@@ -27,11 +30,14 @@ const tile = (title) => {
   return { element: make("div", {}, make("dt", {}, title), value, note), set: (text, more = "") => { write(value, text); write(note, more); } };
 };
 
+/** How long the sidecar held requests or responses of an API; nothing where it relays them as they come. */
+const own = (row) => (row && row.p50_s !== null ? `${duration(row.p50_s)}, ${duration(row.p99_s)}` : NONE);
+
 export function now() {
   const list = make("ul", { class: "troubles", "aria-label": "What needs attention" });
   const tiles = Object.fromEntries([
-    ["requests", "Requests"], ["in", "From clients"], ["out", "To clients"], ["records", "Records checked"],
-    ["rejected", "Records rejected"], ["connections", "Connections"], ["delay", "Event-loop delay"],
+    ["requests", "Requests"], ["in", "From clients"], ["out", "To clients"], ["sent", "Records in"], ["received", "Records out"], ["records", "Records checked"],
+    ["rejected", "Records rejected"], ["denied", "Denied"], ["connections", "Connections"], ["delay", "Event-loop delay"],
     ["memory", "Buffered frames"], ["cpu", "CPU"],
   ].map(([name, title]) => [name, tile(title)]));
   const charts = {
@@ -42,11 +48,13 @@ export function now() {
   const perApi = table("By API", [
     { title: "API", isHeader: true, kind: "short", value: (row) => row.api },
     { title: "Requests/s", kind: "number", value: (row) => rate(row.rate) },
+    { title: "Records/s", kind: "number", value: (row) => rate(row.records) },
     { title: "In/s", kind: "number", value: (row) => bytes(row.in) },
     { title: "Out/s", kind: "number", value: (row) => bytes(row.out) },
     { title: "p50", kind: "number", value: (row) => duration(row.p50) },
     { title: "p99", kind: "number", value: (row) => duration(row.p99) },
-    { title: "Sidecar's share", kind: "number", value: (row) => duration(row.own) },
+    { title: "Own share of it, p50, p99", kind: "number", value: (row) => own(row.held) },
+    { title: "Own after it, p50, p99", kind: "number", value: (row) => own(row.kept) },
     { title: "Requests", kind: "number", value: (row) => number(row.total) },
   ], { key: (row) => row.api, empty: "No request yet." });
   const workers = table("Processes", [
@@ -72,12 +80,13 @@ export function now() {
     { title: "Setting", value: (row) => Object.entries(row.of).filter(([key]) => key !== "side").map(([, one]) => one).join(", ") },
     { title: "Expires in", kind: "number", value: (row) => duration(row.value) },
   ], { key: (row) => Object.values(row.of).join(" "), mark: (row) => (row.value < 14 * 86400 ? "troubled" : ""), empty: "No TLS." });
-  const facts = make("div");
+  const facts = make("div"), topics = perTopic(), rates = limits();
   const element = make("div", {},
     list, make("dl", { class: "tiles" }, Object.values(tiles).map((one) => one.element)),
     make("div", { class: "charts" }, Object.values(charts).map((one) => one.element)),
     make("h2", {}, "What passes"), perApi.element,
-    make("p", { class: "dim" }, "Latency: from a request's first bytes to those of its response, of the last ten seconds. Fetch waits for data, so it is slow on purpose. The sidecar's share: the time for which requests and responses were held to be looked into, on average; the rest is the broker's."),
+    make("p", { class: "dim" }, "Latency: from a request's first bytes to those of its response, of the last ten seconds. Fetch waits for data, so it is slow on purpose. The sidecar's own share: for how long requests were held to be looked into, a part of the latency whose rest is the broker's; and responses, which comes after it. What is relayed is not held. Records are counted while this view or that of topics is open."),
+    make("h2", {}, "Topics"), topics.element, rates.element,
     make("h2", {}, "Where it runs"), workers.element,
     make("div", { class: "columns" },
       make("section", {}, make("h2", {}, "Brokers"), nodes.element),
@@ -103,10 +112,15 @@ export function now() {
     tiles.requests.set(`${rate(sum(rows, "rate"))}/s`, `${number(sum(rows, "total"))} since the start`);
     tiles.in.set(`${bytes(sum(rows, "in"))}/s`);
     tiles.out.set(`${bytes(sum(rows, "out"))}/s`);
+    const passes = [...passing(snapshot, () => "all").values()][0];
+    tiles.sent.set(`${rate(passes?.in)}/s`, passes ? `${bytes(passes.bytesIn)}/s in batches` : "");
+    tiles.received.set(`${rate(passes?.out)}/s`, passes ? `${bytes(passes.bytesOut)}/s in batches` : "");
     const checked = series(snapshot, "validated_records");
     tiles.records.set(checked.length ? `${rate(sum(checked, "rate"))}/s` : NONE, checked.length ? `${number(sum(checked, "value"))} since the start` : "no policies");
     const enforced = (row) => row.of.mode === "enforce", shadow = (row) => row.of.mode === "shadow";
     tiles.rejected.set(`${rate(total("rejected_records", "rate", enforced))}/s`, `${number(total("rejected_records", "value", enforced))}, in shadow ${number(total("rejected_records", "value", shadow))}`);
+    const refused = (key) => total("denials", key) + total("topic_guard_violations", key, enforced);
+    tiles.denied.set(`${rate(refused("rate"))}/s`, `${number(refused("value"))} by rules and guards`);
     tiles.connections.set(number(sidecar.connections?.open), `${number(total("connections", "value"))} since the start`);
     const delay = series(snapshot, "event_loop_delay_seconds")[0];
     tiles.delay.set(duration(delay?.p99_s), "p99 of ten seconds");
@@ -115,6 +129,8 @@ export function now() {
     tiles.cpu.set(share(sum(snapshot.workers, "cpu")), `memory ${bytes(sum(snapshot.workers, "memory_bytes"))}`);
     for (const chart of Object.values(charts)) chart.show();
     perApi.update(rows);
+    topics.update(snapshot);
+    rates.update(snapshot);
     workers.update([...snapshot.workers].sort((a, b) => (a.ready === false ? -1 : 0) - (b.ready === false ? -1 : 0)));
     nodes.update(sidecar.nodes || [], sidecar.brokers ? `metadata ${typeof sidecar.brokers.last_metadata === "string" ? sidecar.brokers.last_metadata : "differs by worker"}` : "");
     const configuration = sidecar.configuration || {};
@@ -127,5 +143,5 @@ export function now() {
     certificates.update([...series(snapshot, "tls_certificate_expiry_seconds")].sort((a, b) => a.value - b.value));
   }
 
-  return { title: "Now", parts: "", element, update, remember };
+  return { title: "Now", parts: "traffic", element, update, remember };
 }

@@ -1,21 +1,23 @@
 // The page: shows one view, passes snapshots to it, and says whether they are live.
 
 import { make, write } from "./dom.js";
-import { all, audit, plugIns } from "./features.js";
-import { connections, rejections, topics } from "./lists.js";
+import { all, audit, deadLetters, plugIns } from "./features.js";
+import { connections, rejections } from "./lists.js";
 import { now } from "./now.js";
 import { Stream, token } from "./stream.js";
+import { topics } from "./topics.js";
 
 const first = now();
-const MAKERS = { now: () => first, topics, rejections, connections, "plug-ins": plugIns, audit, metrics: all };
+const MAKERS = { now: () => first, topics, rejections, connections, "plug-ins": plugIns, "dead-letters": deadLetters, audit, metrics: all };
 const made = {};
 const view = document.getElementById("view"), state = document.getElementById("state"), login = document.getElementById("login");
-let current = null;
+let current = null, seen = null;
 
 const stream = new Stream({ snapshot: got, state: say, token: askForToken });
 
 function got(snapshot) {
-  first.remember(snapshot);
+  if (snapshot.timestamp !== seen) first.remember(snapshot); // it may come again, with other rejections
+  seen = snapshot.timestamp;
   current.update(snapshot);
   const versions = [...new Set(snapshot.workers.map((one) => one.version))].join(", ");
   const hash = snapshot.sidecar.configuration?.hash;

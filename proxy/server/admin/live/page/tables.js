@@ -47,11 +47,22 @@ export function table(title, columns, { key, mark = () => "", empty = "Nothing y
 
   function drawn(row, value) {
     row.className = mark(value);
-    columns.forEach((column, index) => fill(row.children[index], column.value(value)));
+    columns.forEach((column, index) => {
+      row.children[index].hidden = Boolean(column.isHidden);
+      if (!column.isHidden) fill(row.children[index], column.value(value));
+    });
     return row;
   }
 
-  return { element, update };
+  /** Show no columns of which `isHidden` says so: those of what is not configured. */
+  function hide(isHidden) {
+    columns.forEach((column, index) => {
+      column.isHidden = Boolean(isHidden(column));
+      head[index].hidden = column.isHidden;
+    });
+  }
+
+  return { element, update, hide };
 }
 
 function fill(cell, content) {

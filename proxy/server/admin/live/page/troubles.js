@@ -41,6 +41,14 @@ const RULES = [
   ["tls_last_reload_successful", (row) => row.value === 0, "bad", (row) => `certificates of ${row.of.side} could not be loaded again`, "now"],
   ["tls_certificate_expiry_seconds", (row) => row.value < WEEKS_S, "bad", (row) => `a certificate of ${row.of.side} expires in ${duration(row.value)}`, "now"],
   ["event_loop_delay_seconds", (row) => row.p99_s > 0.1, "warn", (row) => `the event loop is late: ${duration(row.p99_s)} (p99)`, "now"],
+  ["dead_letters_missing_topics", (row) => row.value > 0, "bad", (row) => `${number(row.value)} dead letter topics cannot be used`, "dead-letters"],
+  ["dead_letters_dropped", (row) => isRising(row) && row.of.reason !== "replayed", "bad", (row) => `rejected records are not kept as dead letters (${row.of.reason}): ${rate(row.rate)}/s`, "dead-letters"],
+  ["dead_letters_oldest_seconds", (row) => row.value > 60, "warn", (row) => `a dead letter waits for ${duration(row.value)}`, "dead-letters"],
+  ["rate_limit_rejected_batches", isRising, "warn", (row) => `rate limit ${row.of.limit} rejects ${rate(row.rate)} batches/s`, "now"],
+  ["rate_limit_throttled", isRising, "warn", (row) => `rate limit ${row.of.limit} throttles clients`, "connections"],
+  ["topic_guard_violations", isRising, "warn", (row) => `${row.of.mode === "shadow" ? "shadow: a guard would refuse" : "a guard refuses"} ${row.of.api_key} (${row.of.rule})`, "rejections"],
+  ["producer_violations", isRising, "warn", (row) => `${row.of.mode === "shadow" ? "shadow: " : ""}${rate(row.rate)} batches/s to ${row.of.topic} are not sent as required: ${row.of.habit}`, "rejections"],
+  ["rejected_fetched_records", isRising, "warn", (row) => `${rate(row.rate)} fetched records/s of ${row.of.topic} rejected by ${row.of.policy} (${row.of.action}): ${row.of.reason}`, "topics"],
 ];
 const MAX_OF_RULE = 5;
 const ORDER = { bad: 0, warn: 1 };
@@ -67,8 +75,10 @@ export function troubles(snapshot) {
   return found.sort((a, b) => ORDER[a.severity] - ORDER[b.severity]);
 }
 
+const VIEW_OF = { auditing: "audit", dead_letters: "dead-letters" };
+
 function failures(name, state, add) {
   if (!state || typeof state !== "object") return;
-  if (state.failure) add("bad", `${name}${state.name ? ` ${state.name}` : ""}: ${typeof state.failure === "string" ? state.failure : JSON.stringify(state.failure)}`, name === "auditing" ? "audit" : "plug-ins");
+  if (state.failure) add("bad", `${name}${state.name ? ` ${state.name}` : ""}: ${typeof state.failure === "string" ? state.failure : JSON.stringify(state.failure)}`, VIEW_OF[name] ?? "plug-ins");
   for (const rows of Object.values(state)) if (Array.isArray(rows)) rows.forEach((row) => failures(name, row, add));
 }

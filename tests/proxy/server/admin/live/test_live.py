@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import h11
 import pytest
 from harness.certificates import authority
 from harness.ports import free_ports
-from support.admin import ask, get, get_json, pages, protocols
+from support.admin import admin_of, ask, get, get_json, pages, protocols
 from support.dialogue import request
 from support.fake_broker import FakeBroker
-from support.in_process import Client, config, connected, port_of, until
+from support.in_process import Client, config, connected, port_of, serving, until
 from support.pages import ROOT
 from support.rejecting import SECRET, guarded, rejected
 
@@ -36,7 +40,7 @@ TOKEN = "0123456789abcdef"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("INTERVAL_S", "REJECTIONS_INTERVAL_S", "FIRST_INTERVAL_S"):
+    for name in ("INTERVAL_S", "FIRST_INTERVAL_S"):
         monkeypatch.setattr(live_module, name, 0.02)
 
 
@@ -55,9 +59,8 @@ async def stream(port: int, target: str = "/live", head: str = "") -> AsyncItera
     await asyncio.sleep(0.01)  # in which the sidecar notices it
 
 
-async def snapshots(client: Client, number: int) -> tuple[str, list[Any]]:
+async def snapshots(client: Client, number: int, received: bytes = b"") -> tuple[str, list[Any]]:
     """The head of the response and its first events."""
-    received = b""
     while received.count(b"\n\n") < number:
         received += await client.some()
     head, _, body = received.partition(b"\r\n\r\n")
@@ -110,12 +113,155 @@ async def test_nothing_is_sampled_without_a_reader_and_one_sampler_serves_all(mo
         async with stream(port) as first, stream(port, "/live?with=topics") as second:
             await asyncio.gather(snapshots(first, 3), snapshots(second, 2))
             assert live().is_sampling
-            assert len(taken) <= 5
-            assert taken[-1] == {"topics"}
+            assert len(taken) <= 10
+            assert set(taken[-2:]) == {frozenset({"state"}), frozenset({"topics"})}
         await until(lambda: not live().is_sampling)
         number = len(taken)
         await asyncio.sleep(0.3)
         assert len(taken) == number
+
+
+async def test_without_a_page_there_is_no_task_no_timer_and_nothing_imported_for_it() -> None:
+    async with FakeBroker(1) as broker, serving(broker) as server:
+        alone, counted = names_of_tasks(), list(server.metrics.features)
+        async with admin_of(server) as port:
+            for target in ("/", "/page/page.js", "/metrics", "/topics", "/connections"):
+                assert (await get(port, target))[0] == 200
+            await asyncio.sleep(0.05)
+            assert (live()._sampling, live()._members, live()._encoded) == (None, {}, {})
+            assert names_of_tasks() <= alone
+            # The only thing that is counted for the admin port is whom it has refused.
+            assert [one for one in server.metrics.features if one not in counted] == [
+                protocols[-1].admin.refusals.families
+            ]
+            async with stream(port) as reader:
+                await snapshots(reader, 1)
+                assert "sample for readers of /live" in names_of_tasks() - alone
+            await until(lambda: names_of_tasks() <= alone)
+            assert not live().is_sampling
+            assert (live()._members, live()._encoded, live()._readers, live()._streams) == ({}, {}, {}, {})
+    code = (
+        "import sys; from kafka_sidecar.proxy.server.admin.live.live import Live; "
+        "from kafka_sidecar.proxy.server.admin.pages import Admin; "
+        "print([one for one in sys.modules if one.rpartition('.')[2] in ('series', 'encoding', 'snapshot') "
+        "and '.live.' in one])"
+    )
+    run = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.strip() == "[]"
+
+
+def names_of_tasks() -> set[str]:
+    return {one.get_name() for one in asyncio.all_tasks() if one is not asyncio.current_task()}
+
+
+async def test_readers_that_come_and_go_quickly_leave_nothing() -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        for number in range(60):
+            async with connected(port) as client:
+                client.send(b"GET /live?with=topics,connections,rejections HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                if number % 3 == 0:
+                    await client.some()
+                if number % 3 == 1:
+                    client.abort()
+        await until(lambda: not live().is_sampling)
+        assert (live()._readers, live()._streams, live()._members) == ({}, {}, {})
+        assert gc.isenabled()
+        async with stream(port) as reader:
+            assert (await snapshots(reader, 2))[1][-1]["interval_s"] is not None
+
+
+async def test_readers_that_come_and_go_do_not_make_more_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "FIRST_INTERVAL_S", 1000.0)
+    async with pages("127.0.0.1:1") as (_, port):
+        async with stream(port) as first:
+            await snapshots(first, 1)
+        await until(lambda: not live().is_sampling)
+        taken: list[frozenset[str]] = []
+
+        async def source(wanted: frozenset[str]) -> Any:
+            taken.append(wanted)
+            return {}
+
+        monkeypatch.setattr(live(), "_source", source)
+        for _ in range(20):
+            async with stream(port):
+                await until(lambda: live().is_sampling)
+            await until(lambda: not live().is_sampling)
+    assert taken == []
+
+
+async def test_a_rejection_appears_between_two_snapshots_and_only_for_those_who_want_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "INTERVAL_S", 1000.0)
+    async with (
+        guarded() as (server, port),
+        stream(port, "/live?with=rejections") as reader,
+        stream(port, "/live?with=topics") as other,
+    ):
+        _, earlier = await snapshots(reader, 2)
+        await snapshots(other, 1)
+        await live()._renew()  # there is nothing new, so nothing is sent
+        rejection = await rejected(server, "bad")
+        await live()._renew()
+        _, (between,) = await more(reader, 1)
+        assert not other._reader._buffer  # type: ignore[attr-defined]
+    assert between["timestamp"] == earlier[-1]["timestamp"]
+    assert [one["id"] for one in between["rejections"]] == [rejection]
+
+
+@pytest.mark.parametrize(("parts", "is_looked"), [("topics,rejections", True), ("topics,connections", False)])
+async def test_it_is_looked_for_rejections_in_between_if_a_reader_wants_them(
+    parts: str, is_looked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pages("127.0.0.1:1") as (_, port):
+        looked = []
+
+        async def renew() -> None:
+            looked.append(1)
+
+        monkeypatch.setattr(live(), "_renew", renew)
+        async with stream(port, f"/live?with={parts}") as reader:
+            await snapshots(reader, 4)
+    assert bool(looked) is is_looked
+
+
+async def test_without_other_rejections_nothing_is_sent_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with guarded() as (server, port), stream(port, "/live?with=rejections") as reader:
+        await rejected(server, "bad")
+        monkeypatch.setattr(live_module, "INTERVAL_S", 0.1)
+        _, found = await snapshots(reader, 6)
+    assert len({one["timestamp"] for one in found[2:]}) == len(found[2:])
+
+
+async def more(client: Client, number: int) -> tuple[str, list[Any]]:
+    """The next events."""
+    return await snapshots(client, number, b"\r\n\r\n")
+
+
+async def test_a_reader_without_chunks_gets_the_events_as_they_are() -> None:
+    async with pages("127.0.0.1:1") as (_, port), connected(port) as client:
+        client.send(b"GET /live HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        received = b""
+        while received.count(b"\n\n") < 2:
+            received += await client.some()
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"chunked" not in head.lower()
+    assert body.startswith(b'event: snapshot\ndata: {"timestamp"')
+    assert b"\n\nevent: snapshot\ndata: {" in body
+
+
+async def test_chunks_are_those_that_an_http_library_reads() -> None:
+    async with pages("127.0.0.1:1") as (_, port), connected(port) as client:
+        client.send(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        reading, events = h11.Connection(h11.CLIENT), b""
+        reading.send(h11.Request(method="GET", target="/live", headers=[("Host", "localhost")]))
+        reading.send(h11.EndOfMessage())
+        while events.count(b"\n\n") < 3:
+            reading.receive_data(await client.some())
+            while (event := reading.next_event()) is not h11.NEED_DATA:
+                events += event.data if isinstance(event, h11.Data) else b""
+    assert [json.loads(one.partition(b"data: ")[2])["sidecar"]["ready"] for one in events.split(b"\n\n")[:3]]
 
 
 async def test_streams_are_bounded_and_the_next_one_gets_a_place_once_one_has_ended() -> None:

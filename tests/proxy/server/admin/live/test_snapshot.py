@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kafka_sidecar.proxy.server.admin.live.snapshot import MAX_SERIES_SHOWN, Histories, merged, quantile
+from kafka_sidecar.proxy.server.admin.live.series import MAX_SERIES_SHOWN, quantile
+from kafka_sidecar.proxy.server.admin.live.snapshot import Histories, merged
 
 
 def sample(at: float, *families: dict[str, Any], pid: int = 1, cpu_s: float = 0.0, **parts: Any) -> dict[str, Any]:

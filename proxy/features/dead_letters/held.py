@@ -1,0 +1,210 @@
+"""Letters that wait for partitions which take nothing: in a folder of their own, or in memory where there is none.
+
+All of them are in one row, in the order in which they came. When a lane is over, the row is gone through once: what can
+be sent is, the rest goes to its end. Nothing else is sent meanwhile, so letters of a partition stay in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from kafka_sidecar.dead_letters.parcels import Parcel, merge
+from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
+from kafka_sidecar.proxy.features.dead_letters.spool import Position, Spool
+
+READ_BYTES = 1 << 20  # that are sent at a time
+FRAME_BYTES = 256 << 10  # of parcels that become one
+
+
+class Row(Protocol):
+    """Parcels in their order."""
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def letters(self) -> int: ...
+
+    @property
+    def oldest_at(self) -> float | None: ...
+
+    @property
+    def has_more(self) -> bool: ...
+
+    @property
+    def end(self) -> Position: ...
+
+    def write(self, parcels: Sequence[Parcel], is_forced: bool = False) -> int: ...
+
+    def read(self, max_bytes: int, until: Position | None = None) -> list[Parcel]: ...
+
+    def rewind(self) -> None: ...
+
+    def sent(self) -> None: ...
+
+
+class MemoryRow:
+    """A `Row` in memory."""
+
+    def __init__(self) -> None:
+        self.bytes = self.letters = 0
+        self._parcels: deque[Parcel] = deque()
+        self._first = self._read = 0  # numbers of parcels
+
+    @property
+    def oldest_at(self) -> float | None:
+        return self._parcels[0].at if self._parcels else None
+
+    @property
+    def end(self) -> Position:
+        return 0, self._first + len(self._parcels)
+
+    @property
+    def has_more(self) -> bool:
+        return (0, self._read) < self.end
+
+    def write(self, parcels: Sequence[Parcel], is_forced: bool = False) -> int:
+        self._parcels += parcels
+        self.bytes += sum(parcel.size for parcel in parcels)
+        self.letters += sum(len(parcel.letters) for parcel in parcels)
+        return len(parcels)
+
+    def read(self, max_bytes: int, until: Position | None = None) -> list[Parcel]:
+        found: list[Parcel] = []
+        size, end = 0, self.end if until is None else until
+        while size < max_bytes and (0, self._read) < end:
+            found.append(self._parcels[self._read - self._first])
+            size += found[-1].size
+            self._read += 1
+        return found
+
+    def rewind(self) -> None:
+        self._read = self._first
+
+    def sent(self) -> None:
+        while self._first < self._read:
+            parcel = self._parcels.popleft()
+            self._first += 1
+            self.bytes -= parcel.size
+            self.letters -= len(parcel.letters)
+
+
+class Held:
+    """The letters that wait for held lanes."""
+
+    def __init__(
+        self, lanes: HeldLanes, spool: Spool | None,
+        work: Callable[[Callable[[], object]], Awaitable[bool]],
+    ) -> None:  # fmt: skip
+        """
+        Args:
+            lanes: those that are held.
+            spool: their folder; None: they wait in memory.
+            work: reads and writes files; False: the disk fails.
+        """
+        self.lanes = lanes
+        self.spool = spool
+        self._row: Row = MemoryRow() if spool is None else spool
+        self._work = work
+        self._until: Position | None = None  # up to where the row is gone through now
+        self._again: list[Parcel] = []  # read, and to be written to the end of the row
+        self._is_found = False  # an earlier process has left some
+        self.on_over: Callable[[Lane], None] = lambda lane: None
+
+    def open(self, adopted: Sequence[Path]) -> None:
+        """Find what an earlier process has left. Raises OSError."""
+        if self.spool is not None:
+            self.spool.open(adopted)
+            self._is_found = self.spool.has_more
+
+    def close(self) -> None:
+        if self.spool is not None:
+            self.spool.close()
+
+    @property
+    def bytes(self) -> int:
+        return self._row.bytes
+
+    @property
+    def letters(self) -> int:
+        return self._row.letters
+
+    @property
+    def oldest_at(self) -> float | None:
+        return self._row.oldest_at
+
+    @property
+    def is_due(self) -> bool:
+        """Whether some that wait have to be looked at before anything else is sent."""
+        return self._until is not None or self._is_found or bool(self._again) or self.lanes.have_ended
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing was taken because the disk fails."""
+        return self._until is not None or bool(self._again)
+
+    async def put(self, parcels: Sequence[Parcel]) -> bool:
+        """Let them wait. False: the disk fails."""
+        written = merge(parcels, FRAME_BYTES)
+        return await self._work(lambda: self._row.write(written, True))
+
+    async def take(self) -> list[Parcel]:
+        """The next ones that can be sent; none: there are none, or the disk fails and `is_due` stays."""
+        if self._again and not await self._put_again():
+            return []
+        if self._until is None:
+            for lane in self.lanes.begin():
+                self.on_over(lane)
+            self._is_found, self._until = False, self._row.end
+        while True:
+            parcels: list[Parcel] = []
+            until = self._until
+            if not await self._work(lambda: parcels.extend(self._row.read(READ_BYTES, until))):  # noqa: B023 - now
+                self._row.rewind()
+                return []
+            if not parcels:
+                self._until = None
+                self.lanes.end()
+                return []
+            ready, again = self.lanes.sort(parcels)
+            self._again = merge(again, FRAME_BYTES)
+            await self._put_again()
+            if ready:
+                return ready
+            await self.sent()
+
+    async def sent(self) -> None:
+        """What was taken last is sent."""
+        if not self._again:
+            await self._work(self._row.sent)
+
+    async def finish(self) -> None:
+        """The lanes have ended: keep what they have not sent."""
+        if self._again:
+            await self._put_again()
+        if not self.lanes.have_sent:
+            return
+        if self._until is not None:
+            await self._go_round(self._until)
+            self.lanes.end()
+        self.lanes.begin()
+        await self._go_round(self._row.end)
+        self.lanes.end()
+
+    async def _go_round(self, until: Position) -> None:
+        parcels: list[Parcel] = []
+        while await self._work(lambda: parcels.extend(self._row.read(READ_BYTES, until))) and parcels:
+            ready, again = self.lanes.sort(parcels)
+            parcels.clear()
+            if not await self.put([*ready, *again]):
+                return
+            await self.sent()
+        await self.sent()
+
+    async def _put_again(self) -> bool:
+        if self._again and await self._work(lambda: self._row.write(self._again, True)):
+            self._again = []
+        return not self._again
