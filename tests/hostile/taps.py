@@ -47,9 +47,9 @@ def small() -> bytes:
 
 
 def bombs() -> bytes:
-    """Batches that inflate to 64 MB each, of topics that no policy looks into."""
+    """Batches that inflate to 64 MB each, beside what honest clients read."""
     payload = gzip.compress(record(0, b'"' + b"x" * (64 * MB) + b'"', ()))
-    return produce([(b"honest", [(0, batch(payload, 1, attributes=GZIP))])]) * 20
+    return produce([(b"orders", [(0, batch(payload, 1, attributes=GZIP))])]) * 20
 
 
 TAPS = (
