@@ -83,7 +83,7 @@ What a running sidecar does not apply by itself. All other sections are reloaded
 so a change of policies starts no pod again.
 */}}
 {{- define "kafka-sidecar.checksum" -}}
-{{- $reloaded := list "schema_registries" "policies" "topics" "validation" "limits" "interceptors" "interception" "large_messages" "authorization" "dead_letters" "producers" "rate_limits" "topic_guards" -}}
+{{- $reloaded := list "schema_registries" "policies" "topics" "validation" "limits" "interceptors" "interception" "large_messages" "authorization" "dead_letters" "producers" "rate_limits" "topic_guards" "tap" -}}
 {{- $aliases := list "interceptor.classes" "record.validation.policy.class.name" "record.validation.policy.class.path" -}}
 {{- $config := include "kafka-sidecar.config" . | fromYaml -}}
 {{- range concat $reloaded $aliases }}{{ $_ := unset $config . }}{{ end -}}

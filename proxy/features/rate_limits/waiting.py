@@ -67,7 +67,7 @@ class WaitingLine:
             memory = client.account.budget
             if memory.spent * SCARCE_PART <= memory.limit:  # otherwise others would wait for what is held here
                 yield Delay(wait_s)
-        else:  # nobody else owes anything
+        else:  # no other client owes anything
             client.gates = tuple(gate for gate in client.gates if gate is not self)
 
     def _owed_for_records(self, limits: ClientLimits, frame: bytes) -> float:

@@ -83,8 +83,8 @@ def test_numbers_that_the_broker_would_compute_are_compared(site: Site) -> None:
     said = site.run("many-app")
     assert "partitions=2, allowed: 3 at least (topic_guards, entry 2)" in said
     assert site.internal("many-app") == {}
-    assert site.run("many-told", 4) == "running"
-    assert site.internal("many-told") == {"again-repartition": 4, "counts-changelog": 4}
+    assert site.run("many-reported", 4) == "running"
+    assert site.internal("many-reported") == {"again-repartition": 4, "counts-changelog": 4}
 
 
 def test_replicas_that_the_broker_chooses_are_compared(site: Site) -> None:

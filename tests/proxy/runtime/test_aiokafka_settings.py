@@ -193,5 +193,5 @@ async def test_a_topic_is_created_unless_it_exists_or_may_not_be(code: int) -> N
 
 
 async def test_a_topic_that_cannot_be_created_is_an_error() -> None:
-    with pytest.raises(OSError, match=r"the topic events cannot be created: \['why'\]"):
+    with pytest.raises(OSError, match=r"the topic events cannot be created: why$"):
         await create_topic(Admin(ErrorCode.INVALID_CONFIG), "events", 1, 9, {}, 1000)

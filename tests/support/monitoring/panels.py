@@ -160,13 +160,16 @@ DEAD_LETTERS = Section("Dead letters", (
         (rate("dead_letters_dropped_total", "reason"), "{{reason}}"),
         (rate("dead_letters_repeated_total"), "sent again, they have their letters"),
         about="`replayed` is no loss."),
-    lines("Letters that wait", "short", (total("dead_letters_waiting", "instance"), "{{instance}}")),
+    lines("Letters that wait", "short",
+        (total("dead_letters_waiting", "instance"), "{{instance}}"),
+        (total("dead_letters_held", "instance"), "for a partition without a leader, {{instance}}")),
     lines("Bytes that wait", "bytes",
         (total("dead_letters_buffered_bytes", "instance"), "in memory, {{instance}}"),
         (total("dead_letters_spooled_bytes", "instance"), "on disk, {{instance}}")),
     lines("Age of the oldest letter", "s", (chosen("dead_letters_oldest_seconds"), "{{instance}}"), width=12),
-    lines("Dead letter topics that cannot be used", "short",
-        (chosen("dead_letters_missing_topics"), "{{instance}}"), width=12),
+    lines("Dead letter topics and partitions that cannot be used", "short",
+        (chosen("dead_letters_missing_topics"), "topics, {{instance}}"),
+        (chosen("dead_letters_held_partitions"), "partitions, {{instance}}"), width=12),
 ))  # fmt: skip
 
 INTERCEPTORS = Section("Interceptors", (
@@ -245,7 +248,7 @@ LIMIT_PANELS = Section("Limits", (
     lines("Taps", "short",
         (total("taps_open", "instance"), "{{instance}}: open"),
         (rate("taps_opened_total", "instance"), "{{instance}}: opened a second"),
-        about="Somebody reads what passes, with kafka-sidecar tap; the log line tap opened says from where."),
+        about="An operator reads what passes, with kafka-sidecar tap; the log line tap opened says from where."),
     lines("Lines of taps", "cps",
         (rate("tap_lines_total"), "sent"), (rate("tap_lost_lines_total", "reason"), "lost: {{reason}}")),
     lines("Log lines that were suppressed", "cps", (rate("suppressed_log_lines_total", "instance"), "{{instance}}")),

@@ -10,8 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import reduce
-from itertools import chain
+from functools import partial, reduce
 from typing import Any
 
 from kafka_sidecar.codec.errors import CodecError
@@ -21,7 +20,7 @@ from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.relay.watch_pairs import in_turn
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.tasks import spawn
-from kafka_sidecar.proxy.server.admin.rejections import MAX_LISTED, latest
+from kafka_sidecar.proxy.server.admin.rejections import latest
 from kafka_sidecar.proxy.server.admin.tap.events import ConnectionEvents, RejectionEvents
 from kafka_sidecar.proxy.server.admin.tap.open_tap import Deliver, OpenTap
 from kafka_sidecar.proxy.server.admin.tap.reading import Key, Shown
@@ -58,7 +57,7 @@ class Hub:
         one = OpenTap(wanted, rate, deliver, loop.call_later, time.monotonic)
         ends = [one.close]
         if wanted.kind == REJECTIONS:
-            ends.append(RejectionEvents(one, self._latest, loop.call_later).close)
+            ends.append(RejectionEvents(one, partial(latest, self._server), loop.call_later).close)
         elif wanted.kind == CONNECTIONS:
             self._connections[one] = ConnectionEvents(one)
         self._open.append(one)
@@ -89,10 +88,6 @@ class Hub:
     def _connection(self, connection: Connection, closing: Closing | None) -> None:
         for show in self._connections.values():
             show(connection, closing)
-
-    def _latest(self) -> Iterable[Mapping[str, Any]]:
-        server = self._server
-        return chain(latest(server), *(one.newest(MAX_LISTED) for one in server.features.rejections))
 
     # As a `records.Reader`
 

@@ -130,9 +130,11 @@ async def test_without_a_page_there_is_no_task_no_timer_and_nothing_imported_for
             await asyncio.sleep(0.05)
             assert (live()._sampling, live()._members, live()._encoded) == (None, {}, {})
             assert names_of_tasks() <= alone
-            # The only thing that is counted for the admin port is whom it has refused.
+            # What is counted for the admin port is whom it has refused, and taps.
+            admin = protocols[-1].admin
             assert [one for one in server.metrics.features if one not in counted] == [
-                protocols[-1].admin.refusals.families
+                admin.refusals.families,
+                admin._taps.families,
             ]
             async with stream(port) as reader:
                 await snapshots(reader, 1)
