@@ -134,7 +134,7 @@ async def test_without_a_page_there_is_no_task_no_timer_and_nothing_imported_for
             admin = protocols[-1].admin
             assert [one for one in server.metrics.features if one not in counted] == [
                 admin.refusals.families,
-                admin._taps.families,
+                admin._taps.families,  # type: ignore[attr-defined]
             ]
             async with stream(port) as reader:
                 await snapshots(reader, 1)
