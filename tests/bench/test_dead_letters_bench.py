@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rig import frames
-from support.bench_columns import configs_of
+from rig.columns import configs_of
 from validate import CHECKING
 
 import dead_letters

@@ -7,7 +7,7 @@ from pathlib import Path
 import habits
 import pytest
 from rig import frames
-from support.bench_columns import configs_of
+from rig.columns import configs_of
 
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.proxy.features.producer_habits.habits import Entries

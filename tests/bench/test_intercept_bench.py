@@ -11,8 +11,8 @@ from kio.schema.fetch.v17.response import FetchResponse
 from kio.schema.produce.v12.request import ProduceRequest
 from kio.serial import entity_reader
 from rig import frames
+from rig.columns import configs_of
 from rig.driver import Workload
-from support.bench_columns import configs_of
 
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.policies.plans import ignore_failure

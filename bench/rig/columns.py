@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
-from rig.frames import Address
-from rig.peers import Peer, Setting
 
 from kafka_sidecar.proxy.config.loading import Config
+from rig.frames import Address
+from rig.peers import Peer, Setting
 
 
 def configs_of(peers: Sequence[Peer], folder: Path) -> dict[str, Config]:
