@@ -126,8 +126,8 @@ def test_a_killed_sidecar_sends_what_is_on_disk_once_and_counts_what_it_has_lost
     assert [number for number, times in found.items() if times > 1] == []
     missing = set(shop.rejected) - set(found)
     assert len(missing) == lost
-    assert lost < 200
-    assert len(found) > 1900
+    assert lost < 500  # of half a second: after a quarter of one it is looked whether letters have to go to disk
+    assert len(found) > 1600
     del again
 
 
