@@ -75,18 +75,20 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Needs:
     lines: tuple[Line, ...]
+    margin: float  # times the sum: what is to be expected at most
     workers: int
     memory_mb: float
     restart_s: float  # of CPU, for all connections at once
 
     @property
     def cores(self) -> float:
+        """By the formula."""
         return sum(one.cpu_us for one in self.lines) / 1e6
 
     @property
     def cpu_request(self) -> str:
-        """In steps of 50 millicores."""
-        return f"{math.ceil(self.cores * 20) * 50}m"
+        """With the margin, in steps of 50 millicores."""
+        return f"{math.ceil(self.cores * self.margin * 20) * 50}m"
 
     @property
     def memory_request_mib(self) -> int:
@@ -98,7 +100,9 @@ class Needs:
         return max(LEAST_LIMIT_MIB, 2 * self.memory_request_mib)
 
 
-def needs(one: Deployment, prices: model.Prices, memory: Memory, connection_us: dict[str, float]) -> Needs:
+def needs(
+    one: Deployment, prices: model.Prices, memory: Memory, connection_us: dict[str, float], margin: float
+) -> Needs:
     lines = [
         Line("an idle process", memory.idle_cpu_us),
         Line(
@@ -111,13 +115,13 @@ def needs(one: Deployment, prices: model.Prices, memory: Memory, connection_us: 
             price = prices[step, unit]
             lines.append(Line(f"{name}: {step}, {amount:,.0f} {_plural(unit)} x {figure(price)}", amount * price))
     cores = sum(line.cpu_us for line in lines) / 1e6
-    workers = max(1, math.ceil(cores / BUSY))
+    workers = max(1, math.ceil(cores * margin / BUSY))
     processes = workers + 1 if workers > 1 else 1
     idle_kb = memory.idle_tls_kb if one.features & TLS_BOTH else memory.idle_kb
     busy_kb = memory.busy_checked_kb if one.features & model.READERS else memory.busy_kb
     memory_mb = processes * memory.process_mb + one.connections * (idle_kb + busy_kb) / 1e3
     handshake_us = connection_us[tls_name(one.features)]
-    return Needs(tuple(lines), workers, memory_mb, one.connections * handshake_us / 1e6)
+    return Needs(tuple(lines), margin, workers, memory_mb, one.connections * handshake_us / 1e6)
 
 
 def _plural(unit: model.Unit) -> str:

@@ -117,7 +117,7 @@ def _rows(runs: Sequence[Checked]) -> Iterator[list[str]]:
 
 
 def example(results: Results) -> str:
-    found = needs(EXAMPLE, results.prices, results.memory, results.connection_us)
+    found = needs(EXAMPLE, results.prices, results.memory, results.connection_us, results.margin)
     rows = [[line.text, figure(line.cpu_us)] for line in found.lines]
     rows.append(["**sum: cores**", f"**{found.cores:.2f}**"])
     return f"{table(['term, in a second', 'us'], rows)}\n{conclusion(found)}"
@@ -127,7 +127,10 @@ def conclusion(found: Needs) -> str:
     one = EXAMPLE
     workers = f"{found.workers} worker{'s' if found.workers > 1 else ''}"
     in_flight = f"with a request in flight on each of the {one.connections} connections"
-    return f"""* **Cores**: {found.cores:.2f}. At most {BUSY:.0%} of a core for each, that is {workers}.
+    expected = f"{found.cores * found.margin:.2f} with a margin of {found.margin:.1f}"
+    why = "[runs to which nothing was fitted](#how-good-the-formula-is) took up to that many times the formula's"
+    return f"""* **Cores**: {found.cores:.2f} by the formula, {expected}: {why}.
+* **Workers**: at most {BUSY:.0%} of a core for each, that is {workers}.
 * **Memory**: {found.memory_mb:.0f} MB {in_flight}; the limit is twice that, at least 256 MiB.
 * **After a restart** {one.connections} connections take {found.restart_s:.1f} s of CPU for their handshakes.
 

@@ -46,6 +46,11 @@ class Results:
     def is_provisional(self) -> bool:
         return self.is_quick or self.others > QUIET
 
+    @property
+    def margin(self) -> float:
+        """What runs that nothing was fitted to took of CPU, at most, for each that the formula says; at least 1."""
+        return max(1.0, *(one.measured_us / one.predicted_us for one in self.held_out))
+
     def write(self, path: Path = FILE) -> None:
         found = {**asdict(self), "prices": [[step, unit, price] for (step, unit), price in self.prices.items()]}
         path.write_text(json.dumps(found, indent=1) + "\n")

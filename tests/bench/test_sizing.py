@@ -118,14 +118,25 @@ def test_decompression_is_paid_only_where_records_are_read_and_compression_where
     }  # fmt: skip
 
 
+def test_the_margin_covers_each_run_to_which_nothing_was_fitted() -> None:
+    assert all(one.measured_us <= one.predicted_us * RESULTS.margin * 1.001 for one in RESULTS.held_out)
+    low = replace(RESULTS, held_out=tuple(replace(one, measured_us=1.0) for one in RESULTS.held_out))
+    assert low.margin == 1.0
+    found = deployment.needs(deployment.EXAMPLE, RESULTS.prices, RESULTS.memory, RESULTS.connection_us, 2.0)
+    assert float(found.cpu_request.removesuffix("m")) == pytest.approx(2000 * found.cores, abs=50)
+
+
 def test_memory_grows_with_connections_and_workers_and_the_limit_is_twice_the_request() -> None:
-    few = deployment.needs(deployment.EXAMPLE, RESULTS.prices, RESULTS.memory, RESULTS.connection_us)
+    few = deployment.needs(deployment.EXAMPLE, RESULTS.prices, RESULTS.memory, RESULTS.connection_us, RESULTS.margin)
     many = replace(deployment.EXAMPLE, connections=30_000)
-    more = deployment.needs(many, RESULTS.prices, RESULTS.memory, RESULTS.connection_us)
+    more = deployment.needs(many, RESULTS.prices, RESULTS.memory, RESULTS.connection_us, RESULTS.margin)
     assert more.memory_mb - few.memory_mb > 29_000 * RESULTS.memory.idle_tls_kb / 1e3
     assert more.memory_limit_mib == 2 * more.memory_request_mib
     heavy = replace(deployment.EXAMPLE, mb_s=20 * deployment.EXAMPLE.mb_s)
-    assert deployment.needs(heavy, RESULTS.prices, RESULTS.memory, RESULTS.connection_us).workers > few.workers
+    assert (
+        deployment.needs(heavy, RESULTS.prices, RESULTS.memory, RESULTS.connection_us, RESULTS.margin).workers
+        > few.workers
+    )
 
 
 @pytest.mark.program
