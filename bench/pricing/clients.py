@@ -7,7 +7,6 @@ the rig, because the sidecar has slept and its memory has left the caches.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 import urllib.request
@@ -19,6 +18,7 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 from rig.process import cpu_ns
+from rig.steady import mock_cluster, running
 
 from pricing import model
 from pricing.loads import KB, MB, TOPIC, config
@@ -109,24 +109,6 @@ def held_out() -> list[Paced]:
 
 
 @contextmanager
-def mock_cluster() -> Iterator[str]:
-    """Its bootstrap.servers."""
-    with running([sys.executable, str(ROOT / "examples" / "mock_cluster.py")]) as cluster:
-        assert cluster.stdout is not None
-        yield cluster.stdout.readline().strip()
-
-
-@contextmanager
-def running(words: list[str]) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
 def sidecar_with(
     features: frozenset[str], brokers: str, folder: Path, certificate: Path, more: str = ""
 ) -> Iterator[Sidecar]:
@@ -142,12 +124,11 @@ def clients(run: Paced, sidecar: Sidecar) -> Iterator[None]:
     more = {"security.protocol": "ssl", "enable.ssl.certificate.verification": False} if tls else {}
     options = {"topic": TOPIC, "rate": run.rate, "size": run.size, "batch": run.batch, "codec": run.codec, "more": more,
                "linger_ms": 0 if run.batch == 1 else 1000}  # fmt: skip
-    words = [sys.executable, "-c", PRODUCER, sidecar.bootstrap, json.dumps(options), str(ROOT / "bench")]
+    words = ["-c", PRODUCER, sidecar.bootstrap, json.dumps(options), str(ROOT / "bench")]
     with ExitStack() as stack:
-        stack.enter_context(running(words))
+        stack.enter_context(running(*words))
         if run.consumed:
-            words = [sys.executable, "-c", CONSUMER, sidecar.bootstrap, json.dumps(options)]
-            stack.enter_context(running(words))
+            stack.enter_context(running("-c", CONSUMER, sidecar.bootstrap, json.dumps(options)))
         yield
 
 

@@ -13,6 +13,7 @@ from rig import frames
 from rig.connection import Loop
 from rig.process import Process, cpu_ns
 from rig.secured import write_certificate
+from rig.steady import mock_cluster
 from rig.target import Target
 
 from pricing import clients, model
@@ -80,7 +81,7 @@ def large(folder: Path, certificate: Path, seconds: float) -> tuple[float, float
     """Megabytes more while large messages are split, and the CPU of a MB of them."""
     run = clients.Paced(NONE, LARGE_PER_S, LARGE_BYTES, 1)
     with (
-        clients.mock_cluster() as brokers,
+        mock_cluster() as brokers,
         clients.sidecar_with(NONE, brokers, folder, certificate, LARGE_MESSAGES) as sidecar,
     ):
         pid = sidecar.program.popen.pid

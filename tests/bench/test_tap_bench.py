@@ -21,4 +21,4 @@ def test_it_says_what_each_kind_of_tap_costs() -> None:
     ).stdout
     assert "5,000 records/s" in said
     for kind in ("records", "records of another topic", "requests", "rejections"):
-        assert re.search(rf"^{kind}: \d\.\d+, \d\.\d+: \d+\.\d\dx$", said, re.M)
+        assert re.search(rf"^{kind}: \d\.\d+, \d\.\d+: \d+\.\d\dx \(from ", said, re.M)
