@@ -160,6 +160,17 @@ def _versions_in(frame: bytes) -> ApiVersionsResponse | None:
     return response if response.error_code == ErrorCode.NONE else None
 
 
+async def read_response(reader: asyncio.StreamReader) -> bytes:
+    """The next response of a broker, without its length. Raises CodecError where that is none, or too much."""
+    start = await reader.readexactly(LENGTH.size)
+    if (sentence := diagnose(start)) is not None:
+        raise CodecError(sentence)
+    (length,) = LENGTH.unpack(start)
+    if not 0 < length <= MAX_RESPONSE_BYTES:
+        raise CodecError(f"sent a frame of {length} bytes")
+    return await reader.readexactly(length)
+
+
 class _Channel:
     """One connection to one broker, for one request at a time."""
 
@@ -177,13 +188,7 @@ class _Channel:
     async def request(self, frame: bytes) -> bytes:
         """The response to a request, without its length."""
         self._writer.write(frame)
-        start = await self._reader.readexactly(LENGTH.size)
-        if (sentence := diagnose(start)) is not None:
-            raise CodecError(sentence)
-        (length,) = LENGTH.unpack(start)
-        if not 0 < length <= MAX_RESPONSE_BYTES:
-            raise CodecError(f"sent a frame of {length} bytes")
-        return await self._reader.readexactly(length)
+        return await read_response(self._reader)
 
     def close(self) -> None:
         self._writer.close()

@@ -100,10 +100,8 @@ class Server:
         self.own = OwnConnections()
         self.broker_logins = open_broker_logins(config, metrics.broker_logins)
         self._logins_by_principal = open_logins_by_principal(config, self.broker_logins, metrics.broker_logins)
-        access, timeout_s = (
-            BrokerAccess(limits.source_address, self.tls.brokers, self.broker_logins),
-            limits.connect_timeout,
-        )
+        access = BrokerAccess(limits.source_address, self.tls.brokers, self.broker_logins)
+        timeout_s = limits.connect_timeout
         self._cluster = MetadataClient(
             self._candidates, self._record_own_attempt, self._reached, self.own, access, timeout_s
         )

@@ -13,7 +13,7 @@ from harness import admin_pages
 from integration.validation.batches import batch, record
 
 from hostile.attacks import Attack, Place, Run
-from hostile.wire import ask, produce
+from hostile.wire import ask, converse, produce
 
 TOPIC = "lettered"
 TOPICS = f'  - {{name: {TOPIC}.dlq}}\n  - {{name: {TOPIC}, policy: json, dead_letters: "{{topic}}.dlq"}}\n'
@@ -22,6 +22,7 @@ dead_letters:
   spool_folder: FOLDER/letters
   create: {configs: {retention.bytes: "200000000", segment.bytes: "50000000"}}
 """
+QUIET_S = 0.05
 SERIES = re.compile(
     r'^kafka_sidecar_dead_letters_([a-z_]+?)(?:_total)?(?:\{(?:reason|topic)="([^"]*)"\})? ([\d.e+]+)$', re.M
 )
@@ -34,24 +35,32 @@ def refused(records: int, size: int) -> bytes:
     return produce([(TOPIC.encode(), [(0, batch(payload, records))])])
 
 
-def endlessly(make: Callable[[], bytes], times: int, connections: int) -> Callable[[], Run]:
-    """So many requests at once, again once they are answered, and what has become of them.
+def endlessly(make: Callable[[], bytes], times: int, connections: int, waits: bool = False) -> Callable[[], Run]:
+    """So many requests at once on a new connection, again and again, and what has become of them.
 
-    Whoever does not wait for answers leaves more and more to do: that is no matter of letters.
+    ``waits``: until all are answered; otherwise until nothing has come for `QUIET_S`, so that more and more is left.
     """
 
     def prepare() -> Run:
-        return partial(_flood, make() * times, times, connections)
+        data = make() * times
+
+        def send(place: Place, left_s: float) -> None:
+            if waits:
+                ask(place.kafka, data, times, left_s)
+            else:
+                converse(place.kafka, data, left_s, QUIET_S)
+
+        return partial(_flood, send, connections)
 
     return prepare
 
 
-def _flood(data: bytes, times: int, connections: int, place: Place) -> str:
+def _flood(send: Callable[[Place, float], None], connections: int, place: Place) -> str:
     deadline = time.monotonic() + place.limit_s
 
     def one(_: int) -> None:
-        while (left := deadline - time.monotonic()) > 0:
-            ask(place.kafka, data, times, left)
+        while (left_s := deadline - time.monotonic()) > 0:
+            send(place, left_s)
 
     with ThreadPoolExecutor(connections) as pool:
         list(pool.map(one, range(connections)))
@@ -66,6 +75,8 @@ LETTERS = (
            endlessly(lambda: refused(1, 100), 5000, 4), topics=TOPICS, more=MORE),
     Attack("77: only rejected records, 10,000 a batch, each a dead letter, on 4 connections",
            endlessly(lambda: refused(10_000, 90), 4, 4), topics=TOPICS, more=MORE),
+    Attack("79: the same, by clients that wait for their answers",
+           endlessly(lambda: refused(10_000, 90), 4, 4, waits=True), topics=TOPICS, more=MORE),
     Attack("78: only rejected values of 900 KB, each a dead letter, on 4 connections",
            endlessly(lambda: refused(1, 900_000), 8, 4), topics=TOPICS, more=MORE),
 )  # fmt: skip

@@ -16,13 +16,12 @@ from kafka_sidecar.codec.message import Message
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataResponse
 from kafka_sidecar.codec.wire import LENGTH
+from kafka_sidecar.proxy.nodes.metadata_client import read_response
 from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID, Address
-from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 GREETING = 3  # of ApiVersions: the first with the client's software (KIP-511)
 METADATA = 12  # the version that the sidecar itself uses
-MAX_RESPONSE_BYTES = 64 << 20
 # Of one broker. ValueError and OverflowError: its host or port is invalid.
 FAILURES = (OSError, EOFError, CodecError, ValueError, OverflowError)
 
@@ -70,13 +69,8 @@ class Channel:
 
     async def _exchange(self, frame: bytes) -> bytes:
         self._writer.write(frame)
-        start = await self._reader.readexactly(LENGTH.size)
-        if (sentence := diagnose(start)) is not None:
-            raise CodecError(sentence)
-        (length,) = LENGTH.unpack(start)
-        if not 0 < length <= MAX_RESPONSE_BYTES:
-            raise CodecError(f"sent a frame of {length} bytes")
-        return start + await self._reader.readexactly(length)
+        body = await read_response(self._reader)
+        return LENGTH.pack(len(body)) + body
 
 
 _VERSION = "validate"

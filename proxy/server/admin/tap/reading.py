@@ -184,7 +184,7 @@ def _header(name: bytes, value: bytes | None, show: Show) -> dict[str, Any]:
 
 
 def _text(name: str, data: bytes, size: int) -> dict[str, Any]:
-    """Bytes as text: what is no UTF-8 is escaped; and whether there is more of it."""
+    """Bytes as text: what is not UTF-8 is escaped; and whether there is more of it."""
     shown: dict[str, Any] = {name: data.decode("utf-8", "backslashreplace")}
     if size > len(data):
         shown[f"{name}_is_cut"] = True

@@ -110,7 +110,9 @@ def _api(text: str) -> str:
     try:
         return _API_NAMES[text.lower()]
     except KeyError:
-        raise RefusedError(400, f"api: {_quoted(text)} is no API of Kafka: write one as in Metadata, Produce") from None
+        raise RefusedError(
+            400, f"api: {_quoted(text)} is not an API of Kafka: write one as in Metadata, Produce"
+        ) from None
 
 
 def _direction(text: str) -> str:

@@ -14,7 +14,7 @@ from kafka_sidecar.proxy.server.admin.tap.wanted import Filter, RefusedError, wa
         ("", "name a kind: records, requests, rejections, connections"),
         ("kind=all", "name a kind"),
         ("kind=records&api=Produce", "records have no filter 'api': choose from topic"),
-        ("kind=requests&api=Prodce", "'Prodce' is no API of Kafka"),
+        ("kind=requests&api=Prodce", "'Prodce' is not an API of Kafka"),
         ("kind=records&direction=up", "choose from produced, fetched"),
         ("kind=records&partition=-1", "'-1' is no number"),
         ("kind=records&show=headers", "'headers' cannot be shown: choose from keys, values"),
