@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from kafka_sidecar.proxy.server.admin.live.troubles import troubles
+
 
 def family(name: str, kind: str, labels: list[str], *rows: dict[str, Any]) -> dict[str, Any]:
     made = [{"rate": None, **row} for row in rows]
@@ -52,10 +54,11 @@ def snapshot(*families: dict[str, Any], **changed: Any) -> dict[str, Any]:
             {"of": ["Produce"], "value": 1000, "rate": 12.0, "p50_s": 0.001, "p99_s": 0.02, "mean_s": 0.002},
         ),
     ]  # fmt: skip
-    return {
+    found = {
         "timestamp": "2026-11-27T09:00:00.000Z", "interval_s": 0.3, "workers": [worker()], "sidecar": sidecar(),
         "features": {}, "metrics": {"engine": [*traffic, *families]}, **changed,
     }  # fmt: skip
+    return {**found, "troubles": troubles(found)}
 
 
 class AdminPort(ThreadingHTTPServer):

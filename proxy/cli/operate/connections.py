@@ -12,8 +12,9 @@ import typer
 
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca, TokenFile, ask
 from kafka_sidecar.proxy.cli.operate.options import Client, ClientId, Principal
-from kafka_sidecar.proxy.cli.operate.tables import duration, number, size, table
+from kafka_sidecar.proxy.cli.operate.tables import table
 from kafka_sidecar.proxy.cli.output import say
+from kafka_sidecar.proxy.telemetry.figures import duration, number, size
 
 TITLES = (
     "session", "client id", "principal", "software", "client", "listener", "age", "in flight", "oldest", "requests",

@@ -10,8 +10,9 @@ import typer
 
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca, TokenFile, ask
 from kafka_sidecar.proxy.cli.operate.options import Client, ClientId, Principal
-from kafka_sidecar.proxy.cli.operate.tables import NONE, table
+from kafka_sidecar.proxy.cli.operate.tables import table
 from kafka_sidecar.proxy.cli.output import say
+from kafka_sidecar.proxy.telemetry.figures import NONE
 
 TITLES = ("id", "time", "outcome", "what", "policy", "reason", "client id", "principal", "client", "message")
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import typer
 
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca, TokenFile, ask
-from kafka_sidecar.proxy.cli.operate.snapshots import Series, Snapshot, by_worker, each
-from kafka_sidecar.proxy.cli.operate.tables import NONE, age, cell, duration, folded, number, size, table
-from kafka_sidecar.proxy.cli.operate.troubles import troubles
+from kafka_sidecar.proxy.cli.operate.tables import age, cell, folded, table
 from kafka_sidecar.proxy.cli.output import say
+from kafka_sidecar.proxy.server.admin.live.reading import Series, Snapshot, by_worker, each
+from kafka_sidecar.proxy.telemetry.figures import NONE, duration, number, size
 
 NOT_READY = 3
 INDENT = 15
@@ -28,8 +27,7 @@ def show_status(admin: AdminUrl = None, token_file: TokenFile = None, ca: Ca = N
     """Print how a running sidecar is, troubles first."""
     found = Snapshot(ask(AdminPort(admin, token_file, ca), "/snapshot"))
     if as_json:
-        more = {"ready": found.is_ready, "troubles": list(map(asdict, troubles(found)))}
-        typer.echo(json.dumps({**more, **found.values}, indent=2))
+        typer.echo(json.dumps({"ready": found.is_ready, **found.values}, indent=2))
     else:
         say(*_head(found), *_facts(found), *_apis(found), *_nodes(found))
     if not found.is_ready:
@@ -44,9 +42,9 @@ def _head(of: Snapshot) -> Iterator[str]:
     many = f", {len(workers)} workers" if len(workers) > 1 else ""
     word = "draining" if any(each(of.sidecar.get("draining", False))) else "ready" if of.is_ready else "NOT READY"
     yield f"{word}: kafka-sidecar {', '.join(versions) or NONE}{up}{many}"
-    found = troubles(of)
+    found = of.values.get("troubles", [])
     for one in found[:MAX_SHOWN]:
-        yield from folded("  !! " if one.is_bad else "  !  ", one.text)
+        yield from folded("  !! " if one["severity"] == "bad" else "  !  ", one["text"])
     if len(found) > MAX_SHOWN:
         yield f"     and {len(found) - MAX_SHOWN} more: see --json"
     if not found:

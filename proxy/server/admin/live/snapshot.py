@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_sidecar.proxy.server.admin.live.sample import ENGINE, MAX_ROWS, Sample
 from kafka_sidecar.proxy.server.admin.live.series import Combine, Process, Tables, quantile, rounded
+from kafka_sidecar.proxy.server.admin.live.troubles import troubles
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 MAX_REJECTIONS = 100
@@ -29,15 +30,15 @@ class Histories:
         processes = self._tables.processes
         intervals = [one.interval_s for one in processes.values() if one.interval_s is not None]
         numbered = {number: sample for number, sample in samples.items() if "sidecar" in sample}
-        return {
+        snapshot = {
             "timestamp": timestamp(time.time()),
             "interval_s": round(intervals[-1], 3) if intervals else None,
             "workers": [_worker(number, sample, processes[number]) for number, sample in samples.items()],
             "sidecar": merged({number: one["sidecar"] for number, one in numbered.items()}),
             "features": merged({number: one["features"] for number, one in numbered.items()}),
             "metrics": metrics,
-            **joined(samples),
         }
+        return {**snapshot, "troubles": troubles(snapshot), **joined(samples)}
 
 
 def merged(of: Mapping[int, Any]) -> Any:

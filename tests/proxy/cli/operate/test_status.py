@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 from harness.ports import free_ports
 from support.admin import command, pages
-from support.all_metrics import all_metrics
 from support.fake_broker import FakeBroker
 from support.snapshots import admin_port, family, sidecar, snapshot, worker
 from typer.testing import CliRunner, Result
 
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.cli.operate import tables
-from kafka_sidecar.proxy.cli.operate.snapshots import Snapshot
-from kafka_sidecar.proxy.cli.operate.troubles import MAX_TROUBLES, RULES, troubles
-from kafka_sidecar.proxy.server.admin.exposition import all_families
+from kafka_sidecar.proxy.server.admin.live.troubles import MAX_TROUBLES
 
 HOSTILE = "evil\x1b[31m\n‮name"
 
@@ -86,7 +83,8 @@ def test_workers_are_the_sum_and_each() -> None:
 def test_the_same_for_programs() -> None:
     value = snapshot(sidecar=sidecar(reasons=["the sidecar drains"]))
     found = json.loads(status(value, "--json").output)
-    assert (found["ready"], found["troubles"]) == (True, [{"text": "not ready: the sidecar drains", "is_bad": True}])
+    assert found["ready"] is True
+    assert found["troubles"] == [{"severity": "bad", "text": "not ready: the sidecar drains", "view": "now"}]
     assert found["sidecar"] == value["sidecar"]
 
 
@@ -101,47 +99,11 @@ def test_names_that_clients_choose_cannot_make_lines_or_move_the_cursor() -> Non
     assert not any(line.startswith("name") for line in made.output.splitlines())
 
 
-def test_what_fails_comes_before_what_is_only_to_be_looked_at() -> None:
-    denied = family(
-        "denials", "counter", ["api_key", "operation", "resource_type"],
-        {"of": ["Produce", "write", "topic"], "value": 1, "rate": 1.0},
-    )  # fmt: skip
-    disabled = family("interceptor_disabled", "gauge", ["interceptor"], {"of": ["masking"], "value": 1})
-    found = troubles(Snapshot(snapshot(denied, disabled, features={"auditing": {"failure": "no leader"}})))
-    assert [one.text for one in found] == [
-        "auditing: no leader",
-        "interceptor masking is disabled after failures",
-        "denied: write of a topic in Produce, 1/s",
-    ]
-
-
-def test_failures_of_registries_and_dead_letters_are_named() -> None:
-    features = {
-        "schema_registries": {"registries": [{"name": "main", "failure": "refused"}, {"name": "b", "failure": None}]},
-        "dead_letters": {"failure": None, "spool_failure": "disk full", "unusable_topics": {"a.dlq": "does not exist"}},
-    }
-    texts = [one.text for one in troubles(Snapshot(snapshot(features=features)))]
-    assert texts == [
-        "schema registries main: refused", "dead letters: disk full", "dead letters: a.dlq: does not exist",
-    ]  # fmt: skip
-
-
 def test_thousands_of_troubles_are_cut() -> None:
     found = sidecar(reasons=[f"reason {number}" for number in range(5000)])
     made = status(snapshot(sidecar=found))
     assert len(made.output.splitlines()) < 40
     assert f"and {MAX_TROUBLES - 12} more: see --json" in made.output
-
-
-def test_each_rule_names_a_metric_with_the_labels_that_its_text_has() -> None:
-    """Those of the program: a metric that is renamed would never be a trouble."""
-    known = {one.name: set(one.labels) for one in all_families(all_metrics())}
-    for rule in RULES:
-        assert rule.metric in known, rule.metric
-    figures = {"rate", "value", "p99", "left"}
-    for rule in RULES:
-        named = {part.partition("}")[0] for part in rule.text.split("{")[1:]} - figures
-        assert named <= known[rule.metric], rule.metric
 
 
 async def test_a_real_sidecar_is_shown() -> None:
@@ -151,6 +113,8 @@ async def test_a_real_sidecar_is_shown() -> None:
         assert made.output.startswith("ready: kafka-sidecar ")
         assert ", up " in made.output.splitlines()[0]
         assert f"{broker.address}; metadata received" in made.output
+        assert "nothing needs attention" in made.output
+        assert json.loads((await command(port, "status", "--json")).output)["troubles"] == []
 
 
 def test_in_a_narrow_terminal_long_facts_are_folded_below_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

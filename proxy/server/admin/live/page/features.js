@@ -2,7 +2,7 @@
 
 import { badge, bytes, clock, duration, make, NONE, number, rate, show } from "./dom.js";
 import { described, table } from "./tables.js";
-import { labelled, series, sum } from "./troubles.js";
+import { labelled, series, sum } from "./series.js";
 
 const shown = (kind, row) => (kind === "histogram" ? `${number(row.value)} (p50 ${duration(row.p50_s)}, p99 ${duration(row.p99_s)})` : number(row.value));
 

@@ -4,7 +4,7 @@ import { Chart } from "./charts.js";
 import { badge, bytes, clock, duration, make, NONE, number, rate, share, show, write } from "./dom.js";
 import { described, table } from "./tables.js";
 import { limits, passing, perTopic } from "./traffic.js";
-import { series, sum, troubles } from "./troubles.js";
+import { series, sum } from "./series.js";
 
 const byApi = (snapshot, name) => new Map(series(snapshot, name).map((row) => [row.of.api_key, row]));
 
@@ -102,7 +102,7 @@ export function now() {
   }
 
   function update(snapshot) {
-    const found = troubles(snapshot), rows = apis(snapshot), { sidecar } = snapshot;
+    const found = snapshot.troubles, rows = apis(snapshot), { sidecar } = snapshot;
     show(list, found.length
       ? found.slice(0, 12).map((one) => make("li", { class: one.severity },
         make("b", {}, one.severity === "bad" ? "Trouble" : "Look"), make("span", {}, one.text), " ",

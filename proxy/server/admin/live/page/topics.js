@@ -4,7 +4,7 @@ import { badge, bytes, make, NONE, number, rate, visible } from "./dom.js";
 import { choose, details, encode, filters, shownOf } from "./lists.js";
 import { table } from "./tables.js";
 import { passing } from "./traffic.js";
-import { labelled } from "./troubles.js";
+import { labelled } from "./series.js";
 
 // What features say of a topic, and its column; all else is in the last one.
 const SAID = ["dead letters", "of shadow", "unusable", "habits", "rate limits", "guards", "consumers", "subjects"];

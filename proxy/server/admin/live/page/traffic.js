@@ -2,7 +2,7 @@
 
 import { badge, bytes, make, NONE, number, rate, share } from "./dom.js";
 import { table } from "./tables.js";
-import { series } from "./troubles.js";
+import { series } from "./series.js";
 
 const FROM_CLIENTS = "Produce";
 const MAX_TOPICS = 20;

@@ -1,4 +1,4 @@
-"""A snapshot of the admin port, as the commands read it: metrics by name, and what differs between workers."""
+"""A snapshot as it is read: metrics by name, and what differs between workers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 NO_FAMILY: Mapping[str, Any] = {"rows": []}
+
+Row = Mapping[str, Any]  # one series as a snapshot has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,10 @@ class Snapshot:
         found = self.sidecar.get(name)
         return found if isinstance(found, Mapping) else {}
 
-    def series(self, name: str) -> Iterator[Series]:
-        """Those of a metric."""
+    def series(self, name: str, counts: Callable[[Row], bool] = lambda row: True) -> Iterator[Series]:
+        """Those of a metric that count."""
         family = self._families.get(name, NO_FAMILY)
-        for row in family["rows"]:
+        for row in filter(counts, family["rows"]):
             of = dict(zip(family["labels"], map(str, row["of"]), strict=False))
             yield Series(of, row["value"], row["rate"], row.get("p50_s"), row.get("p99_s"))
 

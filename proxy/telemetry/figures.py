@@ -1,0 +1,54 @@
+"""Durations, sizes and numbers as people read them."""
+
+from __future__ import annotations
+
+NONE = "-"
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds in the two largest units.
+
+    >>> duration(0.0123), duration(2.5), duration(93784), duration(None)
+    ('12.3 ms', '2.5 s', '1d 2h', '-')
+    """
+    if seconds is None:
+        return NONE
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    left, parts = round(seconds), []
+    for size, unit in _UNITS:
+        if left >= size:
+            parts.append(f"{left // size}{unit}")
+            left %= size
+    return " ".join(parts[:2])
+
+
+def size(count: float | None) -> str:
+    """Bytes.
+
+    >>> size(0), size(1536), size(300 << 20)
+    ('0 B', '1.5 KiB', '300 MiB')
+    """
+    if count is None:
+        return NONE
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            break
+        count /= 1024
+    return f"{count:.0f} {unit}" if count >= 100 or count == int(count) else f"{count:.1f} {unit}"
+
+
+def number(value: float | None) -> str:
+    """A number or a rate, with three digits where it is not whole.
+
+    >>> number(1234567), number(0.5), number(12.34), number(1234.5)
+    ('1,234,567', '0.5', '12.3', '1,234')
+    """
+    if value is None:
+        return NONE
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"
