@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kafka_sidecar.audit.abstract import AbstractAuditor
 from kafka_sidecar.audit.contract import Auditor, BatchAuditor
-from kafka_sidecar.plugins.hooks import hooks_of
-from kafka_sidecar.plugins.registry import Kind
+from kafka_sidecar.plugins.registry import Kind, hooks_of
 
 AUDITORS = Kind(
     "auditor",

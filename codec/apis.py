@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kafka_sidecar.codec.errors import UnsupportedVersionError
-from kafka_sidecar.codec.schema.versions import parse_versions
+from kafka_sidecar.codec.schema.fields import parse_versions
 
 
 class ErrorCode(IntEnum):

@@ -1,13 +1,16 @@
-"""The throttle time and the error code at the beginning of responses, of APIs that have them there.
+"""The throttle time and the error code at the beginning of responses, of APIs that have them there; tags at the end.
 
 The errors of single topics and partitions are further inside, and so is the throttle time of Produce.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import ApiKey, response_header_version
+from kafka_sidecar.codec.cursor import ends_with_tags
+from kafka_sidecar.codec.message import TAGS, Message, plan
 
 MAX_STATUS_BYTES = 7  # the header's tag section, which is empty, and both fields
 
@@ -95,3 +98,12 @@ def read_status(key: int, version: int, start: bytes) -> Status:
         values[field] = int.from_bytes(start[at:end], "big", signed=True)
         at = end
     return Status(values.get("T"), values.get("E"))
+
+
+def tags_finder(message: type[Message], version: int) -> Callable[[bytes, int, int], bool]:
+    """The function ``(data, at, end) -> has tags`` for a response data[at:end], which begins with its length.
+
+    It raises CodecError if these bytes are no such response, and is for flexible versions.
+    """
+    fields = plan(message, version, before=TAGS)
+    return lambda data, at, end: ends_with_tags(data, at, end, fields)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafka_sidecar.plugins.unresolved import Unresolved
+from kafka_sidecar.plugins.effects import Unresolved
 from kafka_sidecar.plugins.values import (
     UNKNOWN,
     Context,

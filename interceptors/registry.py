@@ -10,8 +10,7 @@ from kafka_sidecar.interceptors.contract import (
     ProducerInterceptor,
     SendsBatches,
 )
-from kafka_sidecar.plugins.hooks import hooks_of
-from kafka_sidecar.plugins.registry import Kind
+from kafka_sidecar.plugins.registry import Kind, hooks_of
 
 INTERCEPTORS = Kind(
     "interceptor",

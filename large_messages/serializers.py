@@ -10,8 +10,7 @@ from typing import Any
 
 from kafka_sidecar.large_messages import payload_format
 from kafka_sidecar.large_messages.segment import Segment
-from kafka_sidecar.plugins.hooks import hooks_of
-from kafka_sidecar.plugins.registry import Kind
+from kafka_sidecar.plugins.registry import Kind, hooks_of
 
 
 class SegmentSerializer:

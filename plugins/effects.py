@@ -73,3 +73,12 @@ class Work(Need):
 # The number of the connection for which something is fetched: those who share a fetcher get turns by it.
 asker: ContextVar[int | None] = ContextVar("asker", default=None)
 Steps = Generator[Need, Any, T_co]
+
+
+class Unresolved(Exception):  # noqa: N818 - not an error: the plug-in cannot decide yet
+    """The plug-in needs something that has to be fetched, such as a schema; its ``resolve(key)`` fetches it."""
+
+    def __init__(self, key: object) -> None:
+        super().__init__(key)
+        hash(key)  # equal keys share one fetch: raises TypeError here, in the plug-in's code, if it is not hashable
+        self.key = key

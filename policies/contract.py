@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafka_sidecar.plugins.unresolved import Unresolved as Unresolved
+from kafka_sidecar.plugins.effects import Unresolved as Unresolved
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import BatchHeader, Record, Records

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_sidecar.plugins.hooks import hooks_of
-from kafka_sidecar.plugins.registry import Kind
+from kafka_sidecar.plugins.registry import Kind, hooks_of
 from kafka_sidecar.policies.contract import BatchPolicy, HeaderPolicy, RecordValidationPolicy
 
 POLICIES = Kind(

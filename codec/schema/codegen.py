@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError
+from kafka_sidecar.codec.schema.fields import Versions
 from kafka_sidecar.codec.schema.structs import Declaration
-from kafka_sidecar.codec.schema.versions import Versions
 
 
 class Source:

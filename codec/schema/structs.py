@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from kafka_sidecar.codec.errors import UnsupportedVersionError
-from kafka_sidecar.codec.schema.fields import Field, is_struct
-from kafka_sidecar.codec.schema.versions import Versions, parse_versions
+from kafka_sidecar.codec.schema.fields import Field, Versions, is_struct, parse_versions
 
 Tags = tuple[tuple[int, bytes], ...]
 S = TypeVar("S", bound="Struct")

@@ -19,7 +19,7 @@ from kafka_sidecar.policies.contract import WHOLE_BATCH
 from kafka_sidecar.policies.plans import NO_FAILED_KEYS, PolicyFailedError, Rejection, ResolveRequired, Rule
 from kafka_sidecar.proxy.features.validation.from_config import catalog
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
-from kafka_sidecar.proxy.runtime.fetches import MAX_FETCH_S
+from kafka_sidecar.proxy.runtime.performer import MAX_FETCH_S
 
 HASH_BYTES = 8
 NONE = "(none)"  # a record without the key or header that it is grouped by

@@ -60,7 +60,7 @@ async def _clean(config: Config, age_s: float, is_dry: bool) -> list[Cleaned]:
     from kafka_sidecar.proxy.features.large_messages.clean_up import ObjectListing, TopicReferences, clean_topic
     from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins
     from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
-    from kafka_sidecar.proxy.security.tls.sides import TlsSides
+    from kafka_sidecar.proxy.security.tls.live_tls import TlsSides
 
     large = config.large_messages
     if large.object_store is None:

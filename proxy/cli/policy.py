@@ -70,7 +70,7 @@ def explain(topic: Annotated[str, typer.Argument(help="The topic's name.")], con
     A policy set on the topic itself with Kafka's tools overrides the file; only a running sidecar knows it.
     """
     from kafka_sidecar.proxy.features.validation.rules import parts_read
-    from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
+    from kafka_sidecar.proxy.telemetry.readable import hide_secrets
 
     rules = _rules(config)
     applied = rules.of(topic, NO_ID)

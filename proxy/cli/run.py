@@ -66,7 +66,7 @@ def run(
     }
     from kafka_sidecar.proxy.runtime.admission import forbid_core_dumps, raise_file_limit, warn_if_too_large
     from kafka_sidecar.proxy.runtime.program import runner
-    from kafka_sidecar.proxy.telemetry.log_output import configure
+    from kafka_sidecar.proxy.telemetry.logs import configure
 
     try:
         raise_file_limit()

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from kafka_sidecar.plugins.units import Duration, Size
-from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.types import ClassPath, Replicas, TopicName, TopicPattern, duration_field
+from kafka_sidecar.proxy.config.types import ClassPath, Replicas, Section, TopicName, TopicPattern, duration_field
 
 EVENTS = "events"
 # The names of li-apache-kafka-clients, accepted in the section.

@@ -10,8 +10,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.codec import topic_names
 from kafka_sidecar.plugins.units import Size
-from kafka_sidecar.proxy.config.section import Section
-from kafka_sidecar.proxy.config.types import Replicas
+from kafka_sidecar.proxy.config.types import Replicas, Section
 
 TOPIC = "{topic}"  # in the name of a dead letter topic: that of the topic
 

@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.mistakes import variable_of
-from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.types import ClassPath, TopicPattern, duration_field
+from kafka_sidecar.proxy.config.types import ClassPath, Section, TopicPattern, duration_field
 
 # Clients refuse responses of 100,000,000 bytes (librdkafka, kafka-python) or 100 MiB (franz-go, sarama).
 MAX_MESSAGE_FOR_ALL_CLIENTS = 95_000_000

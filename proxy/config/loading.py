@@ -31,17 +31,16 @@ from kafka_sidecar.proxy.config.sections import (
     Otlp,
     Pipeline,
     Policy,
-    Section,
+    Tap,
     Threads,
     Topic,
     TopicConfigs,
     Validation,
 )  # fmt: skip
 from kafka_sidecar.proxy.config.sources import Sources
-from kafka_sidecar.proxy.config.tap import Tap
 from kafka_sidecar.proxy.config.tls import AdminTls, BrokerTls, ClientTls, File
 from kafka_sidecar.proxy.config.topic_guards import TopicGuard
-from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, BindableAddress, host_port
+from kafka_sidecar.proxy.config.types import MAX_PORT, Address, Addresses, BindableAddress, Section, host_port
 from kafka_sidecar.proxy.config.workers import Place, Workers, count_workers
 
 

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from kafka_sidecar.plugins.patterns import covers
-from kafka_sidecar.plugins.settings import SettingsError, remedy
-from kafka_sidecar.plugins.spelling import did_you_mean
+from kafka_sidecar.plugins.settings import SettingsError, did_you_mean, remedy
 
 Location = tuple[int | str, ...]  # keys, and indexes of lists, from the top of the file
 

@@ -10,8 +10,8 @@ from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.plugins.units import Size
-from kafka_sidecar.proxy.config.sections import Mode, Section
-from kafka_sidecar.proxy.config.types import PrincipalPattern, TopicPattern
+from kafka_sidecar.proxy.config.sections import Mode
+from kafka_sidecar.proxy.config.types import PrincipalPattern, Section, TopicPattern
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their numbers in the header of a batch
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from kafka_sidecar.plugins.units import Duration, Size
-from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.types import PrincipalPattern, TopicPattern, duration_field
+from kafka_sidecar.proxy.config.types import PrincipalPattern, Section, TopicPattern, duration_field
 
 PerName = Literal["topic", "client_id", "principal"]
 RATES = ("produce_bytes", "consume_bytes", "produce_records", "consume_records", "requests")

@@ -17,9 +17,8 @@ from pydantic.json_schema import WithJsonSchema
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration
 from kafka_sidecar.proxy.config.mistakes import Location, variable_of
-from kafka_sidecar.proxy.config.sections import Section
 from kafka_sidecar.proxy.config.tls import File, Names, Password, split_names
-from kafka_sidecar.proxy.config.types import PrincipalPattern, duration_field
+from kafka_sidecar.proxy.config.types import PrincipalPattern, Section, duration_field
 
 MODULES: Mapping[str, tuple[str, ...]] = {  # and the mechanisms that each is for
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),

@@ -12,12 +12,12 @@ from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.plugins.settings import FileSettings
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.dead_letters import TopicDeadLetters, allow_name
-from kafka_sidecar.proxy.config.section import Section as Section
 from kafka_sidecar.proxy.config.types import (
     ClassPath,
     Level,
     PrincipalPattern,
     Replicas,
+    Section,
     SuperUser,
     TopicName,
     TopicPattern,
@@ -365,3 +365,17 @@ class Pipeline(Section):
     kafka: dict[str, str] = Field(default_factory=dict)
     """Settings of Spark's Kafka clients, such as `security.protocol`."""
     reconcile: Reconcile = Field(default_factory=Reconcile)
+
+
+class Tap(Section):
+    enabled: bool = True
+    """Whether the admin port serves `/tap`, which `kafka-sidecar tap` reads. Turned off, it ends open taps."""
+    allow_keys: bool = False
+    """Whether a tap may show the keys of records, with `--show-keys`; otherwise only hashes of them."""
+    allow_values: bool = False
+    """Whether a tap may show the values of records and of their headers, with `--show-values`."""
+    max_open: int = Field(default=4, ge=1, le=64)
+    """How many taps may be open at a time."""
+    max_rate: int = Field(default=100, ge=1, le=10_000)
+    """Lines a second of a tap, of all workers together; those of five seconds may come at once. More are
+    skipped, and counted."""

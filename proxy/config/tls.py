@@ -14,8 +14,7 @@ from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration
 from kafka_sidecar.proxy.config.mistakes import Location, variable_of
 from kafka_sidecar.proxy.config.principal_rules import PATTERN, parse_rules
-from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.types import duration_field
+from kafka_sidecar.proxy.config.types import Section, duration_field
 
 Version = Literal["TLSv1.2", "TLSv1.3"]
 

@@ -8,8 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.plugins.settings import quote
-from kafka_sidecar.proxy.config.sections import Section
-from kafka_sidecar.proxy.config.types import PrincipalPattern, TopicPattern
+from kafka_sidecar.proxy.config.types import PrincipalPattern, Section, TopicPattern
 
 Choice = Literal["allow", "deny"]
 EVERYTHING = "*"

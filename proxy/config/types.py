@@ -1,4 +1,4 @@
-"""Types of settings. An invalid value is a ValueError that says how to write it."""
+"""Types of settings, and the base of all sections. An invalid value is a ValueError that says how to write it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.codec import topic_names
-from kafka_sidecar.plugins.settings import quote
+from kafka_sidecar.plugins.settings import StrictScalars, quote
 from kafka_sidecar.plugins.units import seconds
 from kafka_sidecar.proxy.config.principal_rules import UNKNOWN_LOGIN
 
@@ -156,3 +156,16 @@ TopicName = Annotated[
     str, AfterValidator(_check_topic_name), WithJsonSchema({"type": "string", "pattern": f"^{topic_names.PATTERN}$"})
 ]
 Level = Literal["debug", "info", "warning", "error"]
+
+
+class Section(StrictScalars):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_key_has_its_default(cls, values: Any) -> Any:
+        """As "nodes:" with all its settings commented out."""
+        if not isinstance(values, dict):
+            return {} if values is None else values
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {key: value for key, value in values.items() if value is not None or key not in optional}

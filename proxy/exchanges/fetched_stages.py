@@ -20,8 +20,7 @@ from kafka_sidecar.codec.checkpoint import ThreadRequiredError
 from kafka_sidecar.codec.errors import bare
 from kafka_sidecar.codec.visibility import acquired_only, all_visible, committed_only
 from kafka_sidecar.plugins.effects import Need, Steps, TimeLeft, TimeLimit, Work
-from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Stage, StageRun
-from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, FetchStart, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.fetched_records import (
     UNCHANGED,
     Look,

@@ -18,8 +18,7 @@ from kafka_sidecar.codec.message import counter, replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest
 from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.plugins.patterns import matches
-from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition
-from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
+from kafka_sidecar.proxy.exchanges.fetch import FIRST_WITH_IDS, FetchedPartition
 from kafka_sidecar.proxy.exchanges.limits import PARTITIONS_PER_TURN, offload
 from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 

@@ -91,9 +91,9 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
     """All that is wrong with the policies, topics, interceptors and files of a configuration."""
     sections = (config.clients.tls, config.brokers.tls, config.admin.tls)
     if config.brokers.uses_tls or any(section.is_set for section in sections):
-        from kafka_sidecar.proxy.security.tls import sides
+        from kafka_sidecar.proxy.security.tls import live_tls
 
-        yield from sides.find_mistakes(config)
+        yield from live_tls.find_mistakes(config)
     if config.brokers.sasl.mechanism is not None or config.brokers.logins or config.clients.sasl.mechanisms:
         from kafka_sidecar.proxy.security import start_checks
 

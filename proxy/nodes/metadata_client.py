@@ -1,29 +1,120 @@
-"""The sidecar's own Metadata requests: the brokers of the cluster, names and ids of topics.
+"""The sidecar's own requests to brokers: ApiVersions and Metadata, for the brokers of the cluster and its topics.
 
 With them a node's port works before any client has requested metadata, as after a restart. Brokers that require SASL
-reject them; then the sidecar knows only what the responses to clients contain. Each connection begins with ApiVersions,
-to which every broker responds, also before authentication.
+reject Metadata; then the sidecar knows only what the responses to clients contain.
+
+Each connection begins with ApiVersions, to which every broker responds, also before authentication. A token of this
+process in it says where such a connection has come back to one of the sidecar's own listeners, also through load
+balancers and whatever names resolve to; at the start the addresses of ``bootstrap_servers`` say it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import itertools
+import logging
+import secrets
+import socket
+from collections.abc import Callable, Collection, Iterable
+from struct import Struct
 
+from kafka_sidecar import __version__
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
 from kafka_sidecar.codec.message import decode, encode
-from kafka_sidecar.codec.messages.api_versions import ApiVersionsResponse
+from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_sidecar.codec.wire import LENGTH, NO_ID
-from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID, Address, OwnConnections
-from kafka_sidecar.proxy.nodes.own_connections import VERSION as GREETING
 from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, cause_of
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
-VERSION = 12  # of Metadata: supported by the oldest broker (3.9) and still by the newest
+log = logging.getLogger(__name__)
+
+OWN_CLIENT_ID = "kafka-sidecar"
+GREETING = 3  # version of ApiVersions: the first with the client's software (KIP-511)
+CORRELATION_ID = Struct(">i")
+CORRELATION_ID_AT = 8
+RESOLVE_S = 2.0
+REMEDY = "correct bootstrap_servers: they must lead to brokers, not to this sidecar"
+
+Address = tuple[str, int]
+
+
+class OwnConnections:
+    """The token of this process, and the addresses that have led back to it."""
+
+    def __init__(self) -> None:
+        self._software_version = f"{__version__}-{secrets.token_hex(8)}"
+        self._token = self._software_version.encode()
+        self._numbers = itertools.count(1)
+        self._returned: set[int] = set()  # connections that have come back
+        self.addresses: set[Address] = set()  # that lead to this sidecar
+
+    def greeting(self) -> tuple[int, bytes]:
+        """The number of a new connection, and the ApiVersions request to begin it with."""
+        number = next(self._numbers)
+        header = RequestHeader(
+            api_key=ApiKey.API_VERSIONS, api_version=GREETING, correlation_id=number, client_id=OWN_CLIENT_ID
+        )
+        software = ApiVersionsRequest(
+            client_software_name=OWN_CLIENT_ID, client_software_version=self._software_version
+        )
+        body = encode(header, REQUEST_HEADER) + encode(software, GREETING)
+        return number, LENGTH.pack(len(body)) + body
+
+    def recognise(self, chunk: bytes) -> bool:
+        """Whether the first bytes that a client sends are a greeting of this process."""
+        if self._token not in chunk:
+            return False
+        self._returned.add(CORRELATION_ID.unpack_from(chunk, CORRELATION_ID_AT)[0])
+        return True
+
+    def came_back(self, number: int, address: Address) -> bool:
+        """Whether the connection with this number, made to ``address``, has come back; the address is remembered."""
+        if number not in self._returned:
+            return False
+        self._returned.discard(number)
+        if address not in self.addresses:
+            self.addresses.add(address)
+            log.error("sidecar connects to itself", extra={"address": "{}:{}".format(*address), "detail": REMEDY})
+        return True
+
+
+async def listener_among(servers: Iterable[Address], bind_host: str, ports: Collection[int]) -> Address | None:
+    """The first of these servers that resolves to one of the sidecar's own listeners; names may be unknown as yet."""
+    bound = await _resolve(bind_host)
+    for host, port in servers:
+        if port in ports and any(ip in bound or (_is_wildcard(bound) and _is_local(ip)) for ip in await _resolve(host)):
+            return host, port
+    return None
+
+
+async def _resolve(host: str) -> set[str]:
+    try:
+        async with asyncio.timeout(RESOLVE_S):
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return set()
+    return {str(address[0]) for *_, address in found}
+
+
+def _is_wildcard(bound: set[str]) -> bool:
+    return bool(bound & {"0.0.0.0", "::"})
+
+
+def _is_local(ip: str) -> bool:
+    """Whether it is an address of this host: only those can be bound."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((ip, 0))
+    except OSError:
+        return False
+    return True
+
+
+METADATA = 12  # its version: supported by the oldest broker (3.9) and still by the newest
 REQUEST_HEADER, RESPONSE_HEADER = 2, 1
 MAX_RESPONSE_BYTES = 64 << 20
 # Of one broker. ValueError and OverflowError: its host or port is invalid.
@@ -179,11 +270,11 @@ class _Channel:
         self._writer = writer
 
     async def metadata(self, request: MetadataRequest) -> MetadataResponse:
-        header = RequestHeader(api_key=ApiKey.METADATA, api_version=VERSION, correlation_id=0, client_id=OWN_CLIENT_ID)
-        body = encode(header, REQUEST_HEADER) + encode(request, VERSION)
+        header = RequestHeader(api_key=ApiKey.METADATA, api_version=METADATA, correlation_id=0, client_id=OWN_CLIENT_ID)
+        body = encode(header, REQUEST_HEADER) + encode(request, METADATA)
         frame = await self.request(LENGTH.pack(len(body)) + body)
         _, at = decode(ResponseHeader, frame, RESPONSE_HEADER)
-        return decode(MetadataResponse, frame, VERSION, at)[0]
+        return decode(MetadataResponse, frame, METADATA, at)[0]
 
     async def request(self, frame: bytes) -> bytes:
         """The response to a request, without its length."""

@@ -18,8 +18,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import Buffer
 from kafka_sidecar.codec.messages.produce import ProduceResponse
 from kafka_sidecar.codec.pieces import MIN_BYTES, Pieces
-from kafka_sidecar.codec.response_status import status_fields
-from kafka_sidecar.codec.response_tags import tags_finder
+from kafka_sidecar.codec.response_status import status_fields, tags_finder
 from kafka_sidecar.proxy.relay.frames import Edit, Frames
 from kafka_sidecar.proxy.relay.responses import RESPONSE
 

@@ -29,11 +29,15 @@ from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.mute import MUTE, Marking, Mute, marked_frame, tell
-from kafka_sidecar.proxy.relay.recorder import DEFAULT_RECORDED, NO_RESPONSE, OWN_RESPONSE, Recorded, Recorder
 from kafka_sidecar.proxy.relay.responses import (
+    DEFAULT_RECORDED,
     MIN_RESPONSE_BYTES,
+    NO_RESPONSE,
+    OWN_RESPONSE,
     RESPONSE,
     OwnRequests,
+    Recorded,
+    Recorder,
     Waiting,
     abandon,
     mismatch,

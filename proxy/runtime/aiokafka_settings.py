@@ -21,7 +21,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.wire import LENGTH
-from kafka_sidecar.proxy.runtime.renewal import EARLIEST
+from kafka_sidecar.proxy.runtime.logins import EARLIEST
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 

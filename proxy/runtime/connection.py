@@ -21,12 +21,13 @@ from kafka_sidecar.proxy.relay.mute import Mute
 from kafka_sidecar.proxy.relay.responses import OwnRequests
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.dialer import BrokerUnreachableError, Dial
-from kafka_sidecar.proxy.runtime.flow import Activity, Flow, Muting
-from kafka_sidecar.proxy.runtime.login_driver import LoginDriver
-from kafka_sidecar.proxy.runtime.renewal import Renewal
+from kafka_sidecar.proxy.runtime.logins import LoginDriver, Renewal
 from kafka_sidecar.proxy.runtime.side import (
     MIN_CHUNK_BYTES,
     NOWHERE,
+    Activity,
+    Flow,
+    Muting,
     Side,
     Writer,
     has_closed,

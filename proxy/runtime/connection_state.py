@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_sidecar.codec.apis import is_removed
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.relay.recorder import RequestLine, request_lines
+from kafka_sidecar.proxy.relay.responses import RequestLine, request_lines
 from kafka_sidecar.proxy.relay.routes import ApiVersion
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.telemetry.logs import timestamp

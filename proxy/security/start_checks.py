@@ -60,8 +60,8 @@ def _is_here(url: str) -> bool:
 
 def _unnamed_hosts(config: Config) -> Iterator[str]:
     """The host that clients are given, where the certificate does not name it: they would reject it."""
+    from kafka_sidecar.proxy.security.tls.contexts import StoreError, read_identity
     from kafka_sidecar.proxy.security.tls.der import is_named, names_of
-    from kafka_sidecar.proxy.security.tls.stores import StoreError, read_identity
 
     try:
         identity = read_identity(config.clients.tls)

@@ -22,14 +22,20 @@ from kafka_sidecar.proxy.config.principal_rules import parse_rules
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.nodes.addresses import Addresses, Node, load_brokers, save_brokers
-from kafka_sidecar.proxy.nodes.metadata_client import FAILURES, BootstrapServers, MetadataClient
-from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections, listener_among
+from kafka_sidecar.proxy.nodes.metadata_client import (
+    FAILURES,
+    Address,
+    BootstrapServers,
+    MetadataClient,
+    OwnConnections,
+    listener_among,
+)
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response, own_versions
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Begin, Closing, TopicIds, TopicNames
 from kafka_sidecar.proxy.relay.exchange_driver import LoopBudget
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
-from kafka_sidecar.proxy.relay.recorder import Recorded
+from kafka_sidecar.proxy.relay.responses import Recorded
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.relay.watch import Tap
@@ -44,21 +50,18 @@ from kafka_sidecar.proxy.runtime.admission import (
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import closed_keys, end_keys, end_kind
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
-from kafka_sidecar.proxy.runtime.login_driver import LoginDriver
+from kafka_sidecar.proxy.runtime.logins import Failures, LoginDriver, Verifications
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn, stop
-from kafka_sidecar.proxy.runtime.threads import Threads
+from kafka_sidecar.proxy.runtime.threads import Threads, Watchdog
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener, principal_by
-from kafka_sidecar.proxy.runtime.verifications import Failures, Verifications
-from kafka_sidecar.proxy.runtime.watchdog import Watchdog
 from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins, open_logins_by_principal
+from kafka_sidecar.proxy.security.sasl.client_login import FreshKeys
 from kafka_sidecar.proxy.security.sasl.client_logins import open_client_logins, reject_client_logins
-from kafka_sidecar.proxy.security.sasl.reauthentication import FreshKeys
-from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens
+from kafka_sidecar.proxy.security.sasl.conversation import LoginTokens
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
-from kafka_sidecar.proxy.security.tls.live_tls import families_of_tls
-from kafka_sidecar.proxy.security.tls.sides import TlsSides
+from kafka_sidecar.proxy.security.tls.live_tls import TlsSides, families_of_tls
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, write_held_back
 from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 

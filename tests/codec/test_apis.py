@@ -10,7 +10,7 @@ from kafka_sidecar.codec.apis import APIS, Api, ApiKey, request_header_version, 
 from kafka_sidecar.codec.errors import CodecError, TruncatedError, UnsupportedVersionError
 from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader, decode_request_header
 from kafka_sidecar.codec.message import decode, encode
-from kafka_sidecar.codec.schema.versions import Versions, parse_versions
+from kafka_sidecar.codec.schema.fields import Versions, parse_versions
 
 APIS_IN_KAFKA = [definition for definition in definitions().values() if "apiKey" in definition]
 

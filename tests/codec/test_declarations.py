@@ -11,8 +11,7 @@ from harness.definitions import OLD_CLIENTS, Definition, definitions
 from support.examples import for_each
 
 from kafka_sidecar.codec.message import Struct
-from kafka_sidecar.codec.schema.fields import Field
-from kafka_sidecar.codec.schema.versions import Versions, parse_versions
+from kafka_sidecar.codec.schema.fields import Field, Versions, parse_versions
 
 MESSAGES = [
     "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments",

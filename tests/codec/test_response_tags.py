@@ -13,7 +13,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import Message
 from kafka_sidecar.codec.messages.fetch import FetchResponse
 from kafka_sidecar.codec.messages.produce import ProduceResponse
-from kafka_sidecar.codec.response_tags import tags_finder
+from kafka_sidecar.codec.response_status import tags_finder
 
 BROKERS = [{"node_id": 1, "host": "b1", "port": 9092}]
 TOPICS = {"a": UUID(int=1), "b": UUID(int=2)}

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, ProducerInterceptor
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
-from kafka_sidecar.plugins.hooks import class_problem, object_problem
+from kafka_sidecar.plugins.registry import class_problem, object_problem
 from kafka_sidecar.policies.contract import RecordValidationPolicy
 from kafka_sidecar.policies.registry import POLICIES
 

@@ -31,7 +31,7 @@ from kafka_sidecar.proxy.relay.acks import AcksMemo
 from kafka_sidecar.proxy.relay.exchange import Pass
 from kafka_sidecar.proxy.relay.routes import Known, PrefixMemo
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.runtime.verifications import Failures
+from kafka_sidecar.proxy.runtime.logins import Failures
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 NAMES, CHARACTERS = 5_000, 30_000  # 150 MB

@@ -22,7 +22,7 @@ from support.signed_tokens import Signer, key_set
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.proxy.relay.session import Session
-from kafka_sidecar.proxy.runtime import dialer, verifications
+from kafka_sidecar.proxy.runtime import dialer, logins
 from kafka_sidecar.proxy.security.sasl import tokens
 from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 from kafka_sidecar.proxy.server.admin.live.sample import PARTS, STATE
@@ -52,7 +52,7 @@ HANDSHAKE = oracle.request_frame(oracle.request(ApiKey.SASL_HANDSHAKE, 1, mechan
 @pytest.fixture(name="settings")
 def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(dialer, "REJECTED_PAUSE_S", 0.01)
-    monkeypatch.setattr(verifications, "REJECTED_PAUSE_S", 0.01)
+    monkeypatch.setattr(logins, "REJECTED_PAUSE_S", 0.01)
     (tmp_path / "password").write_text(PASSWORD)
     (tmp_path / "users").write_text(format_user("alice", "SCRAM-SHA-256", create_verifier("SCRAM-SHA-256", OWN)))
     sasl = {"mechanism": "PLAIN", "username": "app", "password_file": tmp_path / "password"}

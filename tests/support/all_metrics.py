@@ -11,7 +11,7 @@ from typing import Any
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
 from kafka_sidecar.proxy.config.rate_limits import RateLimit
-from kafka_sidecar.proxy.config.tap import Tap
+from kafka_sidecar.proxy.config.sections import Tap
 from kafka_sidecar.proxy.features.auditing.access import AccessAudit
 from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
 from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
@@ -27,8 +27,7 @@ from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
 from kafka_sidecar.proxy.features.topic_guards.topic_guards import families_of_guards
 from kafka_sidecar.proxy.features.validation.consume_stats import ConsumeStats
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
-from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.runtime.watchdog import Watchdog
+from kafka_sidecar.proxy.runtime.threads import Threads, Watchdog
 from kafka_sidecar.proxy.security.sasl.client_logins import family_of_reloads
 from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
 from kafka_sidecar.proxy.server.admin.refusals import Refusals

@@ -34,7 +34,7 @@ from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import TopicIds, TopicNames
-from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
+from kafka_sidecar.proxy.runtime.performer import PlugInFetches
 from support import oracle
 from support.client import FakeClient
 from support.driven import Driven, Step

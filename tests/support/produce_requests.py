@@ -24,7 +24,7 @@ from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, Va
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import TopicNames
-from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
+from kafka_sidecar.proxy.runtime.performer import PlugInFetches
 from support import old_requests, oracle
 from support.client import FAKE_CLIENT
 from support.driven import Driven, Step

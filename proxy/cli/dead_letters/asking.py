@@ -24,7 +24,7 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.topic_configs.entries import RECORD_VALIDATION_POLICY, own_configs, schema_argument
 from kafka_sidecar.proxy.features.validation.from_config import rules
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
-from kafka_sidecar.proxy.runtime.fetches import MAX_FETCH_S
+from kafka_sidecar.proxy.runtime.performer import MAX_FETCH_S
 
 PRODUCER_ID = 0  # of batches that are shown to policies: a replay has one
 Answer = tuple[int, dict[int, str], str]  # error code, messages by index, message

@@ -14,7 +14,7 @@ from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca
 from kafka_sidecar.proxy.cli.operate.options import Client, ClientId, Principal
 from kafka_sidecar.proxy.cli.operate.tables import table
 from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.telemetry.figures import duration, number, size
+from kafka_sidecar.proxy.telemetry.readable import duration, number, size
 
 TITLES = (
     "session", "client id", "principal", "software", "client", "listener", "age", "in flight", "oldest", "requests",

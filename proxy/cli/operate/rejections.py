@@ -12,7 +12,7 @@ from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca
 from kafka_sidecar.proxy.cli.operate.options import Client, ClientId, Principal
 from kafka_sidecar.proxy.cli.operate.tables import table
 from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.telemetry.figures import NONE
+from kafka_sidecar.proxy.telemetry.readable import NONE
 
 TITLES = ("id", "time", "outcome", "what", "policy", "reason", "client id", "principal", "client", "message")
 

@@ -15,7 +15,7 @@ from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca
 from kafka_sidecar.proxy.cli.operate.tables import age, cell, folded, table
 from kafka_sidecar.proxy.cli.output import say
 from kafka_sidecar.proxy.server.admin.live.reading import Series, Snapshot, by_worker, each
-from kafka_sidecar.proxy.telemetry.figures import NONE, duration, number, size
+from kafka_sidecar.proxy.telemetry.readable import NONE, duration, number, size
 
 NOT_READY = 3
 INDENT = 15

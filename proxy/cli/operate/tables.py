@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from io import StringIO
 from textwrap import wrap
 
-from kafka_sidecar.proxy.telemetry.figures import NONE, duration
 from kafka_sidecar.proxy.telemetry.logs import without_controls
+from kafka_sidecar.proxy.telemetry.readable import NONE, duration
 
 MAX_CELL = 249
 UNBOUNDED = 1 << 16  # columns of what is no terminal

@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 from aiokafka.partitioner import DefaultPartitioner
 
 from kafka_sidecar.audit.outbox import Pending
-from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
+from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client, create_topic, start_producer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 

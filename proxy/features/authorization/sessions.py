@@ -23,7 +23,7 @@ from kafka_sidecar.codec.message import Message, replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse
 from kafka_sidecar.codec.messages.share_fetch import ShareFetchableTopicResponse, ShareFetchResponse
 from kafka_sidecar.plugins.effects import Steps
-from kafka_sidecar.proxy.exchanges.fetch_requests import OLDEST
+from kafka_sidecar.proxy.exchanges.fetch import OLDEST
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation

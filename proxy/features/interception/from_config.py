@@ -13,9 +13,9 @@ from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
+from kafka_sidecar.proxy.config.registries import registries
 from kafka_sidecar.proxy.config.sections import Interceptor
-from kafka_sidecar.proxy.runtime.schema_registries import registries
-from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
+from kafka_sidecar.proxy.telemetry.readable import hide_secrets
 
 # Two forms of a hook have one name in metrics and logs.
 COUNTED_AS = {

@@ -26,8 +26,7 @@ from kafka_sidecar.proxy.features.interception.from_config import catalog, descr
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage
 from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
-from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
-from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.performer import Performer, PlugInFetches
 from kafka_sidecar.proxy.telemetry.clock import now_ms
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 from kafka_sidecar.proxy.telemetry.metrics import Family

@@ -21,8 +21,7 @@ from kafka_sidecar.large_messages.reading import READ_BYTES, Fetched, Read, Unre
 from kafka_sidecar.large_messages.segment_index import SegmentIndex
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.effects import Steps
-from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Sees, Stage, StageRun
-from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS, FetchStart
+from kafka_sidecar.proxy.exchanges.fetch import FIRST_WITH_IDS, FetchedPartition, FetchStart, Sees, Stage, StageRun
 from kafka_sidecar.proxy.exchanges.held_clients import HeldFetch, shows_markers
 from kafka_sidecar.proxy.exchanges.share_fetch import AcquiredPartition
 from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchApiStage

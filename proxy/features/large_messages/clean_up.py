@@ -21,7 +21,7 @@ from aiokafka.errors import KafkaError
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.large_messages.object_reference import KEY, VERSION, ObjectReference, is_key_of
 from kafka_sidecar.proxy.features.large_messages.object_store import open_store
-from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
+from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 

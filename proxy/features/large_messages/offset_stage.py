@@ -23,10 +23,9 @@ from kafka_sidecar.plugins.effects import Steps, TimeLeft, TimeLimit, Work
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.values import OffsetAndMetadata, Offsets, TopicPartition
 from kafka_sidecar.proxy.exchanges.commits import Stage
-from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, Sees
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, FetchStart, Sees
 from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchApiStage
 from kafka_sidecar.proxy.exchanges.fetch import StageRun as FetchApiRun
-from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
 from kafka_sidecar.proxy.relay.exchange import Client
 
 MAX_INLINE_BYTES = 64 << 10  # of a partition's records, to be looked into while others wait

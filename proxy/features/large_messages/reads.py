@@ -26,7 +26,7 @@ from kafka_sidecar.codec.visibility import offsets_of
 from kafka_sidecar.large_messages.reading import Fetched, Read, ReadObject, UnreadableError
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.effects import Need, Steps, TimeLimit, Work
-from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_WITH_IDS
+from kafka_sidecar.proxy.exchanges.fetch import FIRST_WITH_IDS
 from kafka_sidecar.proxy.features.large_messages.object_needs import STORAGE_ERROR, GetObject
 from kafka_sidecar.proxy.relay.exchange import Client, Send
 

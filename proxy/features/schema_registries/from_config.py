@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake
+from kafka_sidecar.proxy.config.registries import registries
 from kafka_sidecar.proxy.config.sasl import SecretError, read_secret
-from kafka_sidecar.proxy.runtime.schema_registries import registries
 
 SECRET_FILES = ("password_file", "token_file", "client_secret_file")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.registries import registries
 from kafka_sidecar.proxy.features.feature import Feature, Site
-from kafka_sidecar.proxy.runtime.schema_registries import registries
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, gauge, histogram
 from kafka_sidecar.schemas.registry import Registry
 

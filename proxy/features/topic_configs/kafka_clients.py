@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import TopicIds
-from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID
+from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_settings import LONG_POLL_MS, create_client, create_topic, start_producer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 

@@ -10,9 +10,9 @@ from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings, parse_
 from kafka_sidecar.policies.plans import OnFailure
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
+from kafka_sidecar.proxy.config.registries import registries
 from kafka_sidecar.proxy.config.sections import Consume, Policy, Topic
 from kafka_sidecar.proxy.features.validation.rules import ConsumeRule, Rules, TopicConfig, TopicRule
-from kafka_sidecar.proxy.runtime.schema_registries import registries
 
 
 def catalog(config: Config, report: OnFailure) -> PolicyCatalog:

@@ -20,7 +20,7 @@ from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import ALL, NO_POLICY, Hints, TopicMetadata, TopicPolicy
 from kafka_sidecar.policies.plans import Plan, Rule
-from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
+from kafka_sidecar.proxy.telemetry.readable import hide_secrets
 
 Mode = Literal["enforce", "shadow", "off"]
 Action = Literal["hide", "mark"]

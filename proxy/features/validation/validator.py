@@ -32,8 +32,7 @@ from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
-from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.performer import Performer, PlugInFetches
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -24,7 +25,8 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_sidecar.codec.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kafka_sidecar.codec.wire import LENGTH
-from kafka_sidecar.proxy.relay.exchange import Client, Closing, RouteError
+from kafka_sidecar.plugins.effects import Need, Steps
+from kafka_sidecar.proxy.relay.exchange import Client, Closing, Outcome, Respond, RouteError
 from kafka_sidecar.proxy.relay.introduction import diagnose, introduce
 from kafka_sidecar.proxy.security.sasl.verification import Accepted, RejectedError, Verification
 
@@ -34,7 +36,7 @@ MIN_FRAME_BYTES = 8
 MAX_FRAMES = 20  # a login has four
 MAX_LIFETIME_S = 365 * 24 * 3600.0  # whatever a token says
 
-Outcome = bytes | Accepted | RejectedError  # of a client's token
+Verdict = bytes | Accepted | RejectedError  # of a client's token
 # The response to an ApiVersions request: (version, correlation id) -> frame. Raises RouteError: there is none yet.
 ApiVersionsOf = Callable[[int, int], bytes]
 
@@ -71,7 +73,7 @@ class ClientLogin:
         self._carry = b""
         self._frames = 0
         self._verification: Verification | None = None
-        self._due: Callable[[Outcome], bytes] | None = None  # takes what becomes of `token`
+        self._due: Callable[[Verdict], bytes] | None = None  # takes what becomes of `token`
         self.token = b""  # the client's last one
         self.mechanism: str | None = None
         self.is_open = False  # the client is authenticated; its `principal` is set
@@ -96,7 +98,7 @@ class ClientLogin:
         """Whether `verify` takes microseconds: a password that has to be computed with takes milliseconds."""
         return self.mechanism != PLAIN or self._knows(self.token)
 
-    def verify(self) -> Outcome:
+    def verify(self) -> Verdict:
         """What becomes of the token that waits: a token for the client, or the end of its login. In any thread."""
         assert self._verification is not None
         try:
@@ -107,7 +109,7 @@ class ClientLogin:
         except RejectedError as error:
             return error
 
-    def take_turn(self, outcome: Outcome) -> bytes:
+    def take_turn(self, outcome: Verdict) -> bytes:
         """Go on with what `verify` has found; returns as `feed`."""
         due, self._due = self._due, None
         return self._advance(partial(due, outcome) if due is not None else None)
@@ -217,7 +219,7 @@ class ClientLogin:
         response = SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._mechanisms))
         return encode_response(response, version, correlation_id)
 
-    def _authenticate(self, version: int, correlation_id: int, outcome: Outcome) -> bytes:
+    def _authenticate(self, version: int, correlation_id: int, outcome: Verdict) -> bytes:
         try:
             response = self._take(outcome)
         except RejectedError as error:
@@ -228,7 +230,7 @@ class ClientLogin:
             )
         return encode_response(response, version, correlation_id)
 
-    def _take(self, outcome: Outcome) -> SaslAuthenticateResponse:
+    def _take(self, outcome: Verdict) -> SaslAuthenticateResponse:
         """Raises RejectedError."""
         if isinstance(outcome, RejectedError):
             raise outcome
@@ -246,3 +248,34 @@ class ClientLogin:
             self.lifetime_s = min(max(accepted.expires_at - self._now(), 0.001), MAX_LIFETIME_S)
             lifetime_ms = math.ceil(self.lifetime_s * 1000)
         return SaslAuthenticateResponse(auth_bytes=accepted.token, session_lifetime_ms=lifetime_ms)
+
+
+SASL_APIS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+
+@dataclass(frozen=True, slots=True)
+class FreshKeys(Need):
+    """The keys of tokens, asked for again."""
+
+    login: ClientLogin
+
+
+@dataclass(frozen=True, slots=True)
+class Reauthentication:
+    """A `Gate` of the session of a client whose login ends. ``answered`` is called after each response."""
+
+    login: ClientLogin
+    answered: Callable[[], None]
+
+    def holds(self, key: int, is_local: bool) -> bool:
+        return key in SASL_APIS
+
+    def enter(self, frame: bytes) -> Steps[Outcome]:
+        login = self.login
+        if int.from_bytes(frame[4:6], "big") == ApiKey.SASL_AUTHENTICATE:
+            login.token = login.read_token(frame)
+            if login.needs_keys:
+                yield FreshKeys(login)
+        out = login.answer_again(frame)
+        self.answered()
+        return Respond(out)

@@ -1,19 +1,26 @@
 """A login to a broker, without sockets: yields each request's frame, is sent the response's (KIP-43, KIP-152, KIP-368).
 
-SaslHandshake v1 --> mechanisms
-SaslAuthenticate v2 --> the next token of the mechanism, ... --> lifetime of the session
+    SaslHandshake v1 --> mechanisms
+    SaslAuthenticate v2 --> the next token of the mechanism, ... --> lifetime of the session
+
+Brokers close a connection whose lifetime is over once they receive a request on it, so it is enough to log in before
+the next one: from the time when a login is due, `Relogin` is a gate of the session, at which that request waits.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.message import Message
 from kafka_sidecar.codec.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_sidecar.codec.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kafka_sidecar.plugins.effects import Need, Steps
+from kafka_sidecar.proxy.relay.exchange import RouteError, Send
 from kafka_sidecar.proxy.security.sasl.scram import ScramError
 
 HANDSHAKE, AUTHENTICATE = 1, 2  # versions
@@ -80,3 +87,47 @@ def _status_of(rejection: bytes) -> str:
     except (ValueError, KeyError, TypeError):
         return "without a reason"
     return str(status)[:MAX_REASON_CHARS]
+
+
+class HasTokens(Protocol):
+    """Credentials."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    async def tokens(self) -> Tokens: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoginTokens(Need):
+    """The tokens of a login with these credentials. LoginError is raised in the exchange where there are none."""
+
+    credentials: HasTokens
+
+
+@dataclass(frozen=True, slots=True)
+class Relogin:
+    """A login that is due on one connection: a `Gate`."""
+
+    credentials: HasTokens
+    succeeded: Callable[[float], None]  # with the new lifetime in seconds, 0: no limit
+    failed: Callable[[LoginError], None]
+
+    def holds(self, key: int, is_local: bool) -> bool:
+        """As `Gate`: all requests that are for the broker."""
+        return not is_local
+
+    def enter(self, frame: bytes) -> Steps[None]:
+        """As `Gate`: log in. Raises RouteError where the broker does not let the sidecar in."""
+        try:
+            tokens = yield LoginTokens(self.credentials)
+            conversation = log_in(self.credentials.mechanism, tokens)
+            request = next(conversation)
+            while True:
+                (response,) = yield Send((request,))
+                request = conversation.send(response)
+        except StopIteration as done:
+            self.succeeded(done.value)
+        except LoginError as error:
+            self.failed(error)
+            raise RouteError("authentication_failed", f"the login was not renewed: {error}") from error

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka_sidecar.outbound.login import TIMEOUT_S, KeptToken, Token, expiry_of, request_token
-from kafka_sidecar.plugins.hooks import hooks_of
-from kafka_sidecar.plugins.registry import Kind
+from kafka_sidecar.plugins.registry import Kind, hooks_of
 from kafka_sidecar.proxy.config.sasl import BrokerSasl, read_secret
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, oauthbearer
 

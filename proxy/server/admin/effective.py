@@ -25,7 +25,7 @@ from kafka_sidecar.proxy.config.sasl import CLIENT_SASL_NAMES
 from kafka_sidecar.proxy.config.sasl import KAFKA_NAMES as SASL_NAMES
 from kafka_sidecar.proxy.config.tls import KAFKA_NAMES as TLS_NAMES
 from kafka_sidecar.proxy.server.server import Server
-from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
+from kafka_sidecar.proxy.telemetry.readable import hide_secrets
 
 DEFAULT = "default"
 SECRET = "***"  # noqa: S105 - in place of one

@@ -39,7 +39,7 @@ from prometheus_client.samples import Sample
 from kafka_sidecar import __version__
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.sections import Otlp
-from kafka_sidecar.proxy.relay.recorder import Recorded, request_lines
+from kafka_sidecar.proxy.relay.responses import Recorded, request_lines
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 

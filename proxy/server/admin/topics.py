@@ -9,7 +9,7 @@ from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.config.reload import RELOADED
 from kafka_sidecar.proxy.server.server import Server
-from kafka_sidecar.proxy.telemetry.hidden_settings import hide_secrets
+from kafka_sidecar.proxy.telemetry.readable import hide_secrets
 
 MAX_TOPICS_LISTED = 500  # topics; each takes some 20 us of the event loop
 

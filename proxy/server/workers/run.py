@@ -16,7 +16,7 @@ from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.config.workers import shared_memory
 from kafka_sidecar.proxy.runtime.admission import check_free
 from kafka_sidecar.proxy.runtime.program import Stop, log_serving, warn_if_slow
-from kafka_sidecar.proxy.security.tls.sides import TlsSides
+from kafka_sidecar.proxy.security.tls.live_tls import TlsSides
 from kafka_sidecar.proxy.server.admin.http import serve_admin
 from kafka_sidecar.proxy.server.workers.pages import WorkerPages
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, WorkerFailedError, WorkerProcess

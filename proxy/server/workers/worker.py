@@ -39,7 +39,7 @@ from kafka_sidecar.proxy.server.workers.channel import (
     ToWorker,
 )
 from kafka_sidecar.proxy.server.workers.taps import OwnTaps
-from kafka_sidecar.proxy.telemetry.log_output import configure
+from kafka_sidecar.proxy.telemetry.logs import configure
 
 log = logging.getLogger("kafka_sidecar")
 

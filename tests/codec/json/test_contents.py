@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.codec.json.contents import has_big_number, has_duplicate_key
 from kafka_sidecar.codec.json.syntax import MAX_NESTING, find_fault
+from kafka_sidecar.policies.builtin.json import has_big_number, has_duplicate_key
 
 DEEP = b'[{"a":' * (MAX_NESTING // 2) + b"0" + b"}]" * (MAX_NESTING // 2)
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.runtime.schema_registries import settings_of
+from kafka_sidecar.proxy.config.registries import settings_of
 
 URLS = "urls: http://registry:8081"
 

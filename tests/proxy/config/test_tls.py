@@ -10,7 +10,7 @@ from harness.certificates import authority
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.compose import find_mistakes
-from kafka_sidecar.proxy.security.tls.sides import TlsSides
+from kafka_sidecar.proxy.security.tls.live_tls import TlsSides
 
 
 def loaded(folder: Path, text: str, **variables: str) -> Config:

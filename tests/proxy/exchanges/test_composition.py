@@ -26,8 +26,7 @@ from kafka_sidecar.codec.envelope import OpenRequest, open_request
 from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan, scan_produce
 from kafka_sidecar.plugins.effects import Steps, TimeLeft
-from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, FetchExchange
-from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, FetchExchange, FetchStart
 from kafka_sidecar.proxy.exchanges.messages import MessageExchange
 from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, ProduceExchange, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, PartitionRejection, Results

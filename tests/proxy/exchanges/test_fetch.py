@@ -20,8 +20,7 @@ from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages.fetch import FetchRequest, FetchResponse
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 from kafka_sidecar.plugins.effects import TURN, Need, Steps
-from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, FetchExchange, StageRun
-from kafka_sidecar.proxy.exchanges.fetch_requests import FetchStart
+from kafka_sidecar.proxy.exchanges.fetch import FetchedPartition, FetchExchange, FetchStart, StageRun
 from kafka_sidecar.proxy.exchanges.limits import Limits
 from kafka_sidecar.proxy.relay.exchange import TopicNames
 

@@ -17,8 +17,8 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.glance import glance_fetch
 from kafka_sidecar.codec.messages.fetch import FetchRequest
-from kafka_sidecar.proxy.exchanges import fetch_requests
-from kafka_sidecar.proxy.exchanges.fetch_requests import FIRST_FLEXIBLE, limit_size, read_start
+from kafka_sidecar.proxy.exchanges import fetch
+from kafka_sidecar.proxy.exchanges.fetch import FIRST_FLEXIBLE, limit_size, read_start
 
 FEWER = settings(max_examples=settings().max_examples // 2)
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -131,7 +131,7 @@ def test_first_versions_are_those_of_the_declaration() -> None:
     declaration = FetchRequest.declaration_
     assert declaration.versions is not None
     assert declaration.flexible is not None
-    assert declaration.versions.low == fetch_requests.OLDEST
+    assert declaration.versions.low == fetch.OLDEST
     assert declaration.flexible.low == FIRST_FLEXIBLE
 
 

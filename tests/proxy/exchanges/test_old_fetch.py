@@ -10,7 +10,7 @@ from support.features import started
 from support.old_requests import CORRELATION_ID, fetch_request
 
 from kafka_sidecar.codec.errors import CodecError, TooManyError
-from kafka_sidecar.proxy.exchanges.fetch_requests import OldFetchExchange, begin_old
+from kafka_sidecar.proxy.exchanges.fetch import OldFetchExchange, begin_old
 
 HIDES = {"type": "support.interception:Hides", "topics": ["orders"]}
 READS = {"type": "support.interception:Reads", "topics": ["*"]}

@@ -42,7 +42,7 @@ from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.commits import CommitRun
-from kafka_sidecar.proxy.exchanges.fetch_requests import limit_size, read_start
+from kafka_sidecar.proxy.exchanges.fetch import limit_size, read_start
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.exchanges.sasl import AuthenticateExchange, HandshakeExchange
 from kafka_sidecar.proxy.features.authorization.checks import CheckProduceRun, CheckRun

@@ -20,8 +20,8 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.message import decode, encode, replace_fields
 from kafka_sidecar.codec.messages import fetch, share_fetch
 from kafka_sidecar.codec.wire import read_tags, write_tags
-from kafka_sidecar.proxy.nodes import endpoints as endpoints_module
-from kafka_sidecar.proxy.nodes.endpoints import FIRST_PAD_TAG, padding
+from kafka_sidecar.proxy.nodes import rewrites as endpoints_module
+from kafka_sidecar.proxy.nodes.rewrites import FIRST_PAD_TAG, padding
 from kafka_sidecar.proxy.relay import session as session_module
 
 Pair = tuple[ApiKey, int]

@@ -11,8 +11,13 @@ from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.proxy.nodes.metadata_client import MAX_RESPONSE_BYTES, BootstrapServers, MetadataClient
-from kafka_sidecar.proxy.nodes.own_connections import Address, OwnConnections
+from kafka_sidecar.proxy.nodes.metadata_client import (
+    MAX_RESPONSE_BYTES,
+    Address,
+    BootstrapServers,
+    MetadataClient,
+    OwnConnections,
+)
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 TOO_LONG = MAX_RESPONSE_BYTES + 1

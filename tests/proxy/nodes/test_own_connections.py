@@ -16,8 +16,8 @@ from support.in_process import connected, port_of, serving, until
 from kafka_sidecar import __version__
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.nodes import own_connections
-from kafka_sidecar.proxy.nodes.own_connections import OwnConnections, listener_among
+from kafka_sidecar.proxy.nodes import metadata_client
+from kafka_sidecar.proxy.nodes.metadata_client import OwnConnections, listener_among
 from kafka_sidecar.proxy.server import server as server_module
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
@@ -123,4 +123,4 @@ async def test_an_address_that_leads_to_a_broker_again_is_used_again() -> None:
 
 
 def test_the_remedy_names_the_setting() -> None:
-    assert "bootstrap_servers" in own_connections.REMEDY
+    assert "bootstrap_servers" in metadata_client.REMEDY

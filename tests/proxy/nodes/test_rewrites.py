@@ -16,7 +16,7 @@ from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.wire import write_tags
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.nodes.addresses import NoPortError
-from kafka_sidecar.proxy.nodes.rewrites import STREAMED, Rewrites
+from kafka_sidecar.proxy.nodes.rewrites import STREAMED_RESPONSES, Rewrites
 
 Pair = tuple[ApiKey, int]
 UNKNOWN = write_tags([(60, b"unknown"), (300, b"tagged fields")])
@@ -67,7 +67,7 @@ def test_a_response_in_many_chunks_is_the_same(pair: Pair) -> None:
 def test_very_many_brokers_are_replaced_while_others_have_their_turns(pair: Pair) -> None:
     """A client may ask for 10,000 coordinators."""
     key, version = pair
-    if key in STREAMED or (key == ApiKey.FIND_COORDINATOR and version < 4):
+    if key in STREAMED_RESPONSES or (key == ApiKey.FIND_COORDINATOR and version < 4):
         return
     nodes = [broker(7 + at % 3) for at in range(5_000)]
     coordinators = [{"key": f"k{at}", **node} for at, node in enumerate(nodes)]

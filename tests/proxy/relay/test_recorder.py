@@ -10,7 +10,7 @@ from support.dialogue import Dialogue, produce, produced, request, response
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.relay.exchange import Exchange, Forward, Outcome, Send
-from kafka_sidecar.proxy.relay.recorder import RequestLine, request_lines
+from kafka_sidecar.proxy.relay.responses import RequestLine, request_lines
 
 SECRET = b"4111 1111"
 ERROR, THROTTLED = 6, 1500

@@ -8,7 +8,7 @@ import pytest
 from harness.definitions import Definition, definitions
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
-from kafka_sidecar.codec.schema.versions import parse_versions
+from kafka_sidecar.codec.schema.fields import parse_versions
 from kafka_sidecar.proxy.nodes.rewrites import Rewrites, local_response
 from kafka_sidecar.proxy.relay.exchange import RouteError
 from kafka_sidecar.proxy.relay.routes import Routes, versions

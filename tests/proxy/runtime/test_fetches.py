@@ -10,8 +10,8 @@ import pytest
 from support.in_process import until
 from support.policies import Stub
 
-from kafka_sidecar.proxy.runtime import fetches as fetches_module
-from kafka_sidecar.proxy.runtime.fetches import PlugInFetches
+from kafka_sidecar.proxy.runtime import performer as fetches_module
+from kafka_sidecar.proxy.runtime.performer import PlugInFetches
 
 
 async def test_equal_keys_are_fetched_once_at_a_time() -> None:

@@ -13,8 +13,7 @@ from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
-from kafka_sidecar.proxy.runtime.flow import Activity, Flow
-from kafka_sidecar.proxy.runtime.side import Side
+from kafka_sidecar.proxy.runtime.side import Activity, Flow, Side
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 

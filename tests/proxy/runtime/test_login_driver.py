@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.runtime import verifications
-from kafka_sidecar.proxy.runtime.login_driver import LoginDriver
-from kafka_sidecar.proxy.runtime.verifications import Failures, Verifications
+from kafka_sidecar.proxy.runtime import logins
+from kafka_sidecar.proxy.runtime.logins import Failures, LoginDriver, Verifications
 
 
 class ClientLogin:
@@ -115,7 +114,7 @@ async def test_no_password_is_verified_of_a_client_that_has_gone_or_is_disconnec
 
 
 async def test_a_rejection_is_sent_after_a_pause_and_nothing_is_read_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifications, "REJECTED_PAUSE_S", 0.04)
+    monkeypatch.setattr(logins, "REJECTED_PAUSE_S", 0.04)
     side, one, counts = login()
     one.feed(b"bad")
     await verified()

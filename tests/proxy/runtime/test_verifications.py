@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kafka_sidecar.proxy.runtime.verifications import (
+from kafka_sidecar.proxy.runtime.logins import (
     FAILURES_A_STEP,
     HALF_LIFE_S,
     MAX_ADDRESSES,

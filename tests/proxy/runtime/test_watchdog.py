@@ -9,9 +9,8 @@ import time
 import pytest
 
 from kafka_sidecar.plugins.calls import Call, calls_plug_in
-from kafka_sidecar.proxy.runtime import watchdog as module
-from kafka_sidecar.proxy.runtime.threads import Threads
-from kafka_sidecar.proxy.runtime.watchdog import Watchdog
+from kafka_sidecar.proxy.runtime import threads as module
+from kafka_sidecar.proxy.runtime.threads import Threads, Watchdog
 
 
 @calls_plug_in(lambda of: Call("policy", of["name"], "validate", "orders"))

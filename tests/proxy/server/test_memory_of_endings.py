@@ -25,7 +25,7 @@ from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.relay.exchange import Outcome
-from kafka_sidecar.proxy.runtime import fetches, sweep
+from kafka_sidecar.proxy.runtime import performer, sweep
 from kafka_sidecar.proxy.server.server import Server
 
 CA = authority()
@@ -248,7 +248,7 @@ async def no_broker(place: Place) -> None:
 
 
 async def cancelled_fetch(place: Place) -> None:
-    place.monkeypatch.setattr(fetches, "MAX_FETCH_S", 60.0)
+    place.monkeypatch.setattr(performer, "MAX_FETCH_S", 60.0)
     place.policy.gate.clear()
     await left(lambda: produce("ask it"), lambda place: place.policy.asked)(place)
     await until(lambda: not place.server.connections, 5.0)  # before the policy has waited for its time

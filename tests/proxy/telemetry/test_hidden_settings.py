@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.proxy.telemetry.hidden_settings import HIDDEN, hide_secrets
+from kafka_sidecar.proxy.telemetry.readable import HIDDEN, hide_secrets
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.proxy.telemetry.log_limiter import QUOTING, redact_error
-from kafka_sidecar.proxy.telemetry.log_output import TextLines, configure, formatter
-from kafka_sidecar.proxy.telemetry.logs import JsonLines
+from kafka_sidecar.proxy.telemetry.logs import JsonLines, TextLines, configure, formatter
 
 
 @pytest.fixture(autouse=True)

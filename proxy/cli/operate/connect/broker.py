@@ -16,8 +16,7 @@ from kafka_sidecar.codec.message import Message
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataResponse
 from kafka_sidecar.codec.wire import LENGTH
-from kafka_sidecar.proxy.nodes.metadata_client import read_response
-from kafka_sidecar.proxy.nodes.own_connections import OWN_CLIENT_ID, Address
+from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID, Address, read_response
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 GREETING = 3  # of ApiVersions: the first with the client's software (KIP-511)

@@ -17,7 +17,7 @@ from kafka_sidecar.proxy.cli.operate.connect.topics import check_topics
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
-from kafka_sidecar.proxy.security.tls.sides import TlsSides
+from kafka_sidecar.proxy.security.tls.live_tls import TlsSides
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 NO_BROKER = "no broker lets the sidecar ask"

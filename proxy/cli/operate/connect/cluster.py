@@ -13,7 +13,7 @@ from kafka_sidecar.proxy.cli.operate.connect.broker import FAILURES, METADATA, P
 from kafka_sidecar.proxy.cli.operate.connect.report import Check, failed, ok, warning
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.types import host_port
-from kafka_sidecar.proxy.nodes.own_connections import Address, listener_among
+from kafka_sidecar.proxy.nodes.metadata_client import Address, listener_among
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins, Password
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, HandshakeError, cause_of

@@ -30,7 +30,7 @@ def services_of(config: Config) -> Iterator[Callable[[], Awaitable[Check]]]:
 
 async def _registry(config: Config, name: str) -> Check:
     """Asked for a subject that it has not: whether it is reached, and lets the sidecar in."""
-    from kafka_sidecar.proxy.runtime.schema_registries import registries
+    from kafka_sidecar.proxy.config.registries import registries
     from kafka_sidecar.schemas.registry import LatestOf, NotFetchedError, RegistryError
 
     registry = registries(config.schema_registries)[name]

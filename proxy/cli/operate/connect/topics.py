@@ -19,7 +19,7 @@ from kafka_sidecar.codec.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from kafka_sidecar.plugins.spelling import did_you_mean
+from kafka_sidecar.plugins.settings import did_you_mean
 from kafka_sidecar.proxy.cli.operate.connect.broker import METADATA, Channel
 from kafka_sidecar.proxy.cli.operate.connect.needs import Creation, Need, has_patterns, needs_of
 from kafka_sidecar.proxy.cli.operate.connect.report import Check, failed, ok, warning

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from kafka_sidecar.proxy.server.admin.live.reading import Row, Series, Snapshot, by_worker, each
-from kafka_sidecar.proxy.telemetry.figures import duration, number
+from kafka_sidecar.proxy.telemetry.readable import duration, number
 
 WEEKS_S = 14 * 86400.0
 LATE_S = 0.1

@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
-from kafka_sidecar.proxy.config.tap import Tap
+from kafka_sidecar.proxy.config.sections import Tap
 from kafka_sidecar.proxy.server.admin.page import Page, Stream, Viewer, json_page
 from kafka_sidecar.proxy.server.admin.tap.open_tap import Deliver, encoded
 from kafka_sidecar.proxy.server.admin.tap.wanted import RefusedError, Wanted, wanted_of

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.plugins.patterns import matcher
-from kafka_sidecar.proxy.config.tap import Tap
+from kafka_sidecar.proxy.config.sections import Tap
 
 N = TypeVar("N", int, float)
 RECORDS, REQUESTS, REJECTIONS, CONNECTIONS = KINDS = ("records", "requests", "rejections", "connections")

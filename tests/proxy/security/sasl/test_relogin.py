@@ -8,8 +8,7 @@ from support import oracle
 from support.dialogue import Dialogue, produce, produced, request, response
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, plain
-from kafka_sidecar.proxy.security.sasl.relogin import LoginTokens, Relogin
+from kafka_sidecar.proxy.security.sasl.conversation import LoginError, LoginTokens, Relogin, Tokens, plain
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 OFFERED = oracle.response_frame(oracle.response(ApiKey.SASL_HANDSHAKE, 1, mechanisms=["PLAIN"]), 0)

@@ -14,11 +14,11 @@ from kafka_sidecar.proxy.config.tls import BrokerTls, ClientTls
 from kafka_sidecar.proxy.security.tls.contexts import (
     OPENSSL_NAMES,
     TLS_1_3,
+    StoreError,
     broker_context,
     listener_context,
     openssl_ciphers,
 )
-from kafka_sidecar.proxy.security.tls.stores import StoreError
 
 CA = authority()
 

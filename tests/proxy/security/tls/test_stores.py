@@ -13,8 +13,7 @@ from harness.certificates import authority
 
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.proxy.config.tls import BrokerTls
-from kafka_sidecar.proxy.security.tls.contexts import broker_context
-from kafka_sidecar.proxy.security.tls.stores import StoreError, read_identity, read_trusted
+from kafka_sidecar.proxy.security.tls.contexts import StoreError, broker_context, read_identity, read_trusted
 
 CA = authority()
 ISSUED = CA.issue("app")

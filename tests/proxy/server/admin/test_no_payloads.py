@@ -14,8 +14,7 @@ from support.produce_requests import produce_request
 
 from kafka_sidecar.codec.records import Header
 from kafka_sidecar.codec.records.writing import NewRecord, build_batch
-from kafka_sidecar.proxy.telemetry.log_output import TextLines
-from kafka_sidecar.proxy.telemetry.logs import JsonLines
+from kafka_sidecar.proxy.telemetry.logs import JsonLines, TextLines
 
 SECRET = "4111-1111-1111"
 SETTINGS: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.proxy.config.tap import Tap
+from kafka_sidecar.proxy.config.sections import Tap
 from kafka_sidecar.proxy.server.admin.tap.wanted import Filter, RefusedError, wanted_of
 
 
