@@ -9,7 +9,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from kafka_sidecar.plugins.units import Duration, Size
-from kafka_sidecar.proxy.config.types import ClassPath, Replicas, Section, TopicName, TopicPattern, duration_field
+from kafka_sidecar.proxy.config.types import (
+    ClassPath,
+    Replicas,
+    Section,
+    TopicName,
+    TopicPattern,
+    duration_field,
+    rename,
+)
 
 EVENTS = "events"
 # The names of li-apache-kafka-clients, accepted in the section.
@@ -75,12 +83,7 @@ class Audit(Section):
     @model_validator(mode="before")
     @classmethod
     def _accept_li_names(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        renamed = {li_name: name for name, li_name in LI_NAMES.items() if li_name in values}
-        if twice := [f"{li_name} is the same setting as {name}" for li_name, name in renamed.items() if name in values]:
-            raise ValueError(f"{twice[0]}; remove one of them")
-        return {renamed.get(key, key): value for key, value in values.items()}
+        return rename(values, {theirs: name for name, theirs in LI_NAMES.items()})
 
     @model_validator(mode="after")
     def _check_access(self) -> Audit:

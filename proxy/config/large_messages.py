@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.mistakes import variable_of
-from kafka_sidecar.proxy.config.types import ClassPath, Section, TopicPattern, duration_field
+from kafka_sidecar.proxy.config.types import ClassPath, Section, TopicPattern, duration_field, rename
 
 # Clients refuse responses of 100,000,000 bytes (librdkafka, kafka-python) or 100 MiB (franz-go, sarama).
 MAX_MESSAGE_FOR_ALL_CLIENTS = 95_000_000
@@ -34,17 +34,6 @@ LI_VALUES: Mapping[str, Mapping[bool, str]] = {
     "li.record.header.enable": {True: "v3", False: "payload"},
 }
 LI_CACHE = "message.assembler.buffer.capacity"
-
-
-def _rename(values: Any, names: Mapping[str, str]) -> Any:
-    if not isinstance(values, dict):
-        return values
-    if twice := [name for name in names if name in values and names[name] in values]:
-        raise ValueError(f"{twice[0]} is the same setting as {names[twice[0]]}; remove one of them")
-    return {
-        names.get(key, key): LI_VALUES[key].get(value, value) if key in LI_VALUES and isinstance(value, bool) else value
-        for key, value in values.items()
-    }
 
 
 # By obstore's names, with or without the store's: aws_secret_access_key, account_key, sas_token; not access_key_id.
@@ -105,7 +94,10 @@ class LargeTopic(Section):
     @model_validator(mode="before")
     @classmethod
     def _accept_li_names(cls, values: Any) -> Any:
-        return _rename(values, LI_NAMES)
+        if not isinstance(values, dict):
+            return values
+        read = {key: texts[values[key]] for key, texts in LI_VALUES.items() if isinstance(values.get(key), bool)}
+        return rename(values | read, LI_NAMES)
 
     @model_validator(mode="after")
     def _check_max_message(self) -> LargeTopic:
@@ -140,7 +132,7 @@ class LargeMessages(Section):
     @model_validator(mode="before")
     @classmethod
     def _accept_li_names(cls, values: Any) -> Any:
-        return _rename(values, {LI_CACHE: "cache"})
+        return rename(values, {LI_CACHE: "cache"})
 
     @model_validator(mode="before")
     @classmethod

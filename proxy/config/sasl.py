@@ -18,7 +18,7 @@ from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration
 from kafka_sidecar.proxy.config.mistakes import Location, variable_of
 from kafka_sidecar.proxy.config.tls import File, Names, Password, split_names
-from kafka_sidecar.proxy.config.types import PrincipalPattern, Section, duration_field
+from kafka_sidecar.proxy.config.types import PrincipalPattern, Section, duration_field, rename
 
 MODULES: Mapping[str, tuple[str, ...]] = {  # and the mechanisms that each is for
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
@@ -164,10 +164,7 @@ class BrokerSasl(Section):
     def _accept_kafka_names(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        for kafka, name in KAFKA_NAMES.items():
-            if kafka in values and name in values:
-                raise ValueError(f"{kafka} is the same setting as {name}; remove one of them")
-        renamed = {KAFKA_NAMES.get(key, key): value for key, value in values.items()}
+        renamed = rename(values, KAFKA_NAMES)
         reject_inline(renamed, {name: name for name in SECRETS}, cls.at)
         jaas = renamed.get("jaas_config")
         if isinstance(jaas, VariableText) or not isinstance(jaas, str) or _SECRET_OPTION.search(jaas):
@@ -292,12 +289,7 @@ class ClientSasl(Section):
     @model_validator(mode="before")
     @classmethod
     def _accept_kafka_names(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        for kafka, name in CLIENT_SASL_NAMES.items():
-            if kafka in values and name in values:
-                raise ValueError(f"{kafka} is the same setting as {name}; remove one of them")
-        return {CLIENT_SASL_NAMES.get(key, key): value for key, value in values.items()}
+        return rename(values, CLIENT_SASL_NAMES)
 
     @model_validator(mode="after")
     def _check(self) -> ClientSasl:

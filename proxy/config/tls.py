@@ -14,7 +14,7 @@ from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration
 from kafka_sidecar.proxy.config.mistakes import Location, variable_of
 from kafka_sidecar.proxy.config.principal_rules import PATTERN, parse_rules
-from kafka_sidecar.proxy.config.types import Section, duration_field
+from kafka_sidecar.proxy.config.types import Section, duration_field, rename
 
 Version = Literal["TLSv1.2", "TLSv1.3"]
 
@@ -135,9 +135,7 @@ class Tls(Section):
             if values.get(name) is not None and not re.fullmatch(STORES, str(values[name])):
                 raise ValueError(f"{name}: {values[name]} cannot be read; {CONVERT}")
         known = {kafka: name for kafka, name in KAFKA_NAMES.items() if kafka in values and name in cls.model_fields}
-        for kafka, name in known.items():
-            if name in values:
-                raise ValueError(f"{kafka} is the same setting as {name}; remove one of them")
+        rename(values, known)
         kept = {key: value for key, value in values.items() if key not in STORE_TYPES}
         for name in PASSWORDS:
             given = next((key for key in kept if known.get(key, key) == name and kept[key] is not None), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -156,6 +157,16 @@ TopicName = Annotated[
     str, AfterValidator(_check_topic_name), WithJsonSchema({"type": "string", "pattern": f"^{topic_names.PATTERN}$"})
 ]
 Level = Literal["debug", "info", "warning", "error"]
+
+
+def rename(values: Any, names: Mapping[str, str]) -> Any:
+    """The values of a section by the names of our settings; ``names`` has Kafka's of some. Raises ValueError."""
+    if not isinstance(values, dict):
+        return values
+    for kafka, name in names.items():
+        if kafka in values and name in values:
+            raise ValueError(f"{kafka} is the same setting as {name}; remove one of them")
+    return {names.get(key, key): value for key, value in values.items()}
 
 
 class Section(StrictScalars):

@@ -91,11 +91,6 @@ def limit_size(version: int, frame: bytes, start: FetchStart, max_bytes: int) ->
 Hides = Callable[[str], bool]  # whether something of a topic is hidden
 
 
-def old_exchange(version: int, hides: Hides, max_partitions: int) -> Begin:
-    """What looks into requests of this version."""
-    return partial(begin_old, version, hides, max_partitions)
-
-
 def begin_old(
     version: int, hides: Hides, max_partitions: int, data: bytes, at: int, size: int, client: Client
 ) -> Exchange | None:
@@ -125,10 +120,6 @@ class OldFetchExchange(Exchange):
             raise CodecError(f"a Fetch request of version {self._version} that cannot be read")
         _check(self._version, self._hides, seen)
         return Forward(frame)
-
-    def response(self, frame: bytes) -> Steps[bytes]:
-        yield from ()
-        return frame
 
 
 def _check(version: int, hides: Hides, seen: FetchGlance) -> None:
@@ -330,7 +321,7 @@ class FetchExchanges:
         if version < OLDEST:
             if self.guard is not None:  # it cannot read these, and nothing passes it unread
                 return MessageExchanges([self.guard], self._limits).exchange(version)
-            return old_exchange(version, self._hides, self._limits.max_partitions)
+            return partial(begin_old, version, self._hides, self._limits.max_partitions)
         return partial(self.begin, version)
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | Look | Pass | None:
@@ -343,18 +334,18 @@ class FetchExchanges:
         if guard is not None and guard.relays(client, seen):
             guard = None
         is_wanted = bool(self.stages) and self._may_be_wanted(seen, client)
+        if guard is None and not is_wanted:
+            return self._passes_alike(version, seen, data, at, size)
+        if self.guard is None and seen.session_epoch == NO_SESSION and self._is_known(seen.topics):
+            start = partial(self._exchange, version, client, self.stages, None)
+            return Look(data[at + CLIENT_ID_AT : seen.named_to], start)
+        return self._exchange(version, client, self.stages if is_wanted else (), guard)
+
+    def _passes_alike(self, version: int, seen: FetchGlance, data: bytes, at: int, size: int) -> Pass | None:
+        """Which requests are relayed as this one is: of the same topic, or those that continue a session alike."""
         head_at = at + CLIENT_ID_AT
-        if guard is not None or is_wanted:
-            if self.guard is None and seen.session_epoch == NO_SESSION and self._is_known(seen.topics):
-                start = partial(self._exchange, version, client, self.stages, None)
-                return Look(data[head_at : seen.named_to], start)
-            return self._exchange(version, client, self.stages if is_wanted else (), guard)
-        # A guard has to know whether it is a replica's.
-        if (
-            seen.session_epoch == NO_SESSION
-            and len(seen.topics) == 1
-            and (self.guard is None or version < REPLICAS_LAST)
-        ):
+        tells_replicas = self.guard is None or version < REPLICAS_LAST  # a guard has to know whether it is a replica's
+        if seen.session_epoch == NO_SESSION and len(seen.topics) == 1 and tells_replicas:
             return Pass(data[head_at : seen.named_to])
         if seen.goes_on and not seen.topics:
             return Pass(data[head_at : seen.epoch_at], epoch=True, tail=data[seen.topics_at : at + size])

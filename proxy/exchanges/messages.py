@@ -28,6 +28,8 @@ from kafka_sidecar.codec.message import Message, Struct, counter
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
 from kafka_sidecar.plugins.effects import Steps, Work
+from kafka_sidecar.plugins.values import UNKNOWN as NO_GENERATION
+from kafka_sidecar.plugins.values import Context
 from kafka_sidecar.proxy.config.principal_rules import UNKNOWN_LOGIN
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_INLINE_ELEMENTS, Limits, offload
 from kafka_sidecar.proxy.relay.exchange import (
@@ -271,3 +273,13 @@ def reject_resource(result: Callable[..., Struct], of: Any, why: Rejection) -> S
         resource_type=of.resource_type,
         resource_name=of.resource_name,
     )
+
+
+def client_context(
+    clock: Callable[[], int], client: Client, version: int, generation_id: int = NO_GENERATION, **group: str | None
+) -> Context:
+    """The context of one request, with what it says of its group. ``clock``: ms since 1970."""
+    return Context(
+        clock, client.number, client.client_id, client.client_software, client.principal, api_version=version,
+        generation_id=generation_id, host=client.host, **group,
+    )  # fmt: skip

@@ -109,10 +109,6 @@ class AuthenticateExchange(Exchange):
         self._answered(token, decode_response(SaslAuthenticateResponse, answer, self._version).message.error_code)
         return Respond(answer)
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        yield from ()
-        return frame
-
     def _answered(self, token: bytes, error_code: int) -> None:
         """The principal is that of the login which has succeeded with this response."""
         client, login = self._client, self._client.login

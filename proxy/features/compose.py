@@ -292,7 +292,7 @@ def _message_stages(
     # Interceptors see what clients commit, not how it is stored.
     if commits := [stage for one in features for stage in one.commits]:
         from kafka_sidecar.proxy.exchanges.commits import Commits
-        from kafka_sidecar.proxy.exchanges.contexts import client_context
+        from kafka_sidecar.proxy.exchanges.messages import client_context
 
         for key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
             stages.setdefault(key, []).append(Commits(key, commits, name_of, partial(client_context, now_ms)))

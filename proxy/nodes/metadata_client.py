@@ -19,10 +19,11 @@ from collections.abc import Callable, Collection, Iterable
 from struct import Struct
 
 from kafka_sidecar import __version__
-from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.envelope import encode_request
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.headers import RequestHeader, ResponseHeader
-from kafka_sidecar.codec.message import decode, encode
+from kafka_sidecar.codec.headers import ResponseHeader
+from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_sidecar.codec.wire import LENGTH, NO_ID
@@ -55,14 +56,10 @@ class OwnConnections:
     def greeting(self) -> tuple[int, bytes]:
         """The number of a new connection, and the ApiVersions request to begin it with."""
         number = next(self._numbers)
-        header = RequestHeader(
-            api_key=ApiKey.API_VERSIONS, api_version=GREETING, correlation_id=number, client_id=OWN_CLIENT_ID
-        )
         software = ApiVersionsRequest(
             client_software_name=OWN_CLIENT_ID, client_software_version=self._software_version
         )
-        body = encode(header, REQUEST_HEADER) + encode(software, GREETING)
-        return number, LENGTH.pack(len(body)) + body
+        return number, encode_request(software, GREETING, number, OWN_CLIENT_ID)
 
     def recognise(self, chunk: bytes) -> bool:
         """Whether the first bytes that a client sends are a greeting of this process."""
@@ -115,7 +112,7 @@ def _is_local(ip: str) -> bool:
 
 
 METADATA = 12  # its version: supported by the oldest broker (3.9) and still by the newest
-REQUEST_HEADER, RESPONSE_HEADER = 2, 1
+RESPONSE_HEADER = 1
 MAX_RESPONSE_BYTES = 64 << 20
 # Of one broker. ValueError and OverflowError: its host or port is invalid.
 FAILURES = (OSError, EOFError, CodecError, ValueError, OverflowError)
@@ -270,9 +267,7 @@ class _Channel:
         self._writer = writer
 
     async def metadata(self, request: MetadataRequest) -> MetadataResponse:
-        header = RequestHeader(api_key=ApiKey.METADATA, api_version=METADATA, correlation_id=0, client_id=OWN_CLIENT_ID)
-        body = encode(header, REQUEST_HEADER) + encode(request, METADATA)
-        frame = await self.request(LENGTH.pack(len(body)) + body)
+        frame = await self.request(encode_request(request, METADATA, 0, OWN_CLIENT_ID))
         _, at = decode(ResponseHeader, frame, RESPONSE_HEADER)
         return decode(MetadataResponse, frame, METADATA, at)[0]
 

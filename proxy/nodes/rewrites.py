@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from struct import Struct
 from typing import Any, NamedTuple
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode, response_header_version
@@ -47,7 +46,7 @@ from kafka_sidecar.codec.messages.share_acknowledge import ShareAcknowledgeRespo
 from kafka_sidecar.codec.messages.share_fetch import ShareFetchResponse
 from kafka_sidecar.codec.pieces import Pieces, in_pieces
 from kafka_sidecar.codec.response_status import tags_finder
-from kafka_sidecar.codec.wire import LENGTH, MAX_UVARINT_BYTES, write_uvarint
+from kafka_sidecar.codec.wire import MAX_UVARINT_BYTES, write_uvarint
 from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.nodes.topic_names import learnt
 from kafka_sidecar.proxy.relay.exchange import RouteError
@@ -299,7 +298,6 @@ def padding(room: int, used: set[int]) -> list[tuple[int, bytes]]:
 HEADER = 8
 # Whose brokers are a tagged field.
 ENDS_WITH_TAGS: dict[int, type[Message]] = {ApiKey.PRODUCE: ProduceResponse, ApiKey.FETCH: FetchResponse}
-CORRELATION_ID = Struct(">i")
 NO_ADDRESS = "", 0
 
 
@@ -442,5 +440,4 @@ def local_response(key: int, version: int) -> Callable[[int], bytes] | None:
         return None
     oldest, newest = versions(ApiKey.API_VERSIONS) or (0, NEWEST_API_VERSIONS)
     known = (ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=oldest, max_version=newest),)
-    body = encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=known), 0)
-    return lambda correlation_id: LENGTH.pack(4 + len(body)) + CORRELATION_ID.pack(correlation_id) + body
+    return partial(encode_response, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=known), 0)

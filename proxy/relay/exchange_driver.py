@@ -325,10 +325,6 @@ class Unchanged(Exchange):
         return Forward(frame)
         yield
 
-    def response(self, frame: bytes) -> Steps[bytes]:
-        return frame
-        yield
-
 
 UNCHANGED = Unchanged()
 
@@ -344,10 +340,6 @@ class LoopBudget:
 
     def __init__(self) -> None:
         self.spent_s = 0.0
-
-    @property
-    def is_spent(self) -> bool:
-        return self.spent_s >= MAX_TURN_S
 
     def renew(self) -> None:
         """Others have had their turn."""

@@ -25,15 +25,6 @@ FRAMES_A_CHECK = 32  # frames that are cut between two looks at the clock: a cli
 Begin = Callable[[bytes, int], int]
 
 
-def framed(header: bytes, body: bytes) -> bytes:
-    """A whole frame.
-
-    >>> framed(b"head", b"body")
-    b'\\x00\\x00\\x00\\x08headbody'
-    """
-    return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
-
-
 class Edit(Protocol):
     """Sees one frame pass, piece by piece."""
 

@@ -255,11 +255,6 @@ class PrefixMemo:
     def forget(self, key_version: int) -> None:
         self._known.pop(key_version, None)
 
-    @property
-    def heads(self) -> list[bytes]:
-        """The beginnings that are kept."""
-        return [known.head for known in self._known.values()]
-
 
 def known_of(route: Route, found: Look | Pass, seen: Seen) -> Known | None:
     """What an exchange's `Begin` and a tap have said of one request, together; None: a later one may be otherwise."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_sidecar.interceptors.contract import UNKNOWN, Context
-from kafka_sidecar.proxy.exchanges.contexts import client_context
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
+from kafka_sidecar.proxy.exchanges.messages import client_context
 from kafka_sidecar.proxy.relay.exchange import Client
 
 

@@ -18,27 +18,11 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.sasl import BY_PASSWORD, BrokerSasl, SecretError
 from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.security.sasl import scram
-from kafka_sidecar.proxy.security.sasl.conversation import LoginError, Tokens, log_in, plain
+from kafka_sidecar.proxy.security.sasl.conversation import Credentials, LoginError, Tokens, log_in, plain
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 USER = ("username", "password")
 SHOWN = ("username", "password_file", "jaas_config_file", "token_endpoint", "client_id", "token_file", "token_provider")
-
-
-class Credentials(Protocol):
-    """Those of one user or client."""
-
-    @property
-    def mechanism(self) -> str: ...
-
-    @property
-    def remedy(self) -> str:
-        """What a person has to correct if brokers reject them: names settings and files, quotes no secret."""
-        ...
-
-    async def tokens(self) -> Tokens:
-        """The mechanism's tokens of one login. Raises LoginError."""
-        ...
 
 
 class Password:

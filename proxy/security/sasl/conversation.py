@@ -89,27 +89,34 @@ def _status_of(rejection: bytes) -> str:
     return str(status)[:MAX_REASON_CHARS]
 
 
-class HasTokens(Protocol):
-    """Credentials."""
+class Credentials(Protocol):
+    """Those of one user or client."""
 
     @property
     def mechanism(self) -> str: ...
 
-    async def tokens(self) -> Tokens: ...
+    @property
+    def remedy(self) -> str:
+        """What a person has to correct if brokers reject them: names settings and files, quotes no secret."""
+        ...
+
+    async def tokens(self) -> Tokens:
+        """The mechanism's tokens of one login. Raises LoginError."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoginTokens(Need):
     """The tokens of a login with these credentials. LoginError is raised in the exchange where there are none."""
 
-    credentials: HasTokens
+    credentials: Credentials
 
 
 @dataclass(frozen=True, slots=True)
 class Relogin:
     """A login that is due on one connection: a `Gate`."""
 
-    credentials: HasTokens
+    credentials: Credentials
     succeeded: Callable[[float], None]  # with the new lifetime in seconds, 0: no limit
     failed: Callable[[LoginError], None]
 

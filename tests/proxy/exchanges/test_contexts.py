@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.client import FakeClient
 
-from kafka_sidecar.proxy.exchanges.contexts import client_context
+from kafka_sidecar.proxy.exchanges.messages import client_context
 
 
 def test_a_context_says_who_the_client_is_and_what_the_request_says_of_its_group() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_sidecar.proxy.config.sasl import BrokerSasl
-from kafka_sidecar.proxy.security.sasl.broker_logins import Credentials, open_credentials
-from kafka_sidecar.proxy.security.sasl.conversation import LoginError
+from kafka_sidecar.proxy.security.sasl.broker_logins import open_credentials
+from kafka_sidecar.proxy.security.sasl.conversation import Credentials, LoginError
 
 
 def opened(**settings: Any) -> Credentials:

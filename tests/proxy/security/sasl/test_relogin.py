@@ -17,6 +17,7 @@ FAILED = 58
 
 class User:
     mechanism = "PLAIN"
+    remedy = ""
 
     async def tokens(self) -> Tokens:
         raise AssertionError("the dialogue meets the need itself")

@@ -15,8 +15,8 @@ import pytest
 from harness.sasl import CLIENT_ID, CLIENT_SECRET, USER, TokenEndpoint, token, token_endpoint
 
 from kafka_sidecar.proxy.config.sasl import BrokerSasl
-from kafka_sidecar.proxy.security.sasl.broker_logins import Credentials, open_credentials
-from kafka_sidecar.proxy.security.sasl.conversation import LoginError
+from kafka_sidecar.proxy.security.sasl.broker_logins import open_credentials
+from kafka_sidecar.proxy.security.sasl.conversation import Credentials, LoginError
 from kafka_sidecar.proxy.security.sasl.tokens import Bearer, Token, TokenCache, TokenProvider, expiry_of, request_token
 
 
