@@ -9,7 +9,7 @@ partition's batch is rejected or accepted as a whole, the other partitions are f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -24,7 +24,7 @@ from kafka_sidecar.codec.records import Batch, BatchHeader, BatchTooLargeError, 
 from kafka_sidecar.codec.records.log_validator import InvalidBatch, cut_single_batch
 from kafka_sidecar.codec.scan import PartitionSpan, ProduceSpans, TopicSpan, find_duplicate, scan_produce
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.plugins.effects import TURN, Need, Steps, Work
+from kafka_sidecar.plugins.effects import TURN, Steps, Work
 from kafka_sidecar.proxy.exchanges.limits import (
     DEFAULT_LIMITS,
     MAX_INLINE_ELEMENTS,
@@ -300,8 +300,13 @@ class ProduceExchanges:
         return ProduceExchange([stage.start(client, version) for stage in stages], self._name_of, version, self._limits)
 
 
-# Its index in the request, its partitions, what looks into them, and whether that may take time.
-AdmittedTopic = tuple[int, list[PartitionRecords], list[TopicRun], bool]
+class AdmittedTopic(NamedTuple):
+    """A topic into whose batches stages look."""
+
+    at: int  # its index in the request
+    runs: list[TopicRun]
+    needs_records: bool  # whether that may take time
+    partitions: list[PartitionRecords]
 
 
 class ProduceExchange(StagedExchange[StageRun]):
@@ -345,11 +350,9 @@ class ProduceExchange(StagedExchange[StageRun]):
 
     def _run_stages(self, frame: bytes, spans: ProduceSpans, edits: list[Edit]) -> Steps[None]:
         """Take each batch through the stages; what changes in the frame is added to ``edits``."""
-        admitted: list[AdmittedTopic] = []
-        for at, topic in enumerate(spans.topics):
-            yield from self._admit(frame, at, topic, admitted)
+        admitted = yield from self._admit_topics(frame, spans)
         passed = 0
-        for topic_at, partitions, runs, needs_records in admitted:
+        for topic_at, runs, needs_records, partitions in admitted:
             for at, partition in enumerate(partitions):
                 passed += 1
                 if needs_records or not passed % PARTITIONS_PER_TURN:
@@ -393,40 +396,23 @@ class ProduceExchange(StagedExchange[StageRun]):
         works = [work for run in self._runs if (work := run.lost(why)) is not None]
         return Work(lambda: [work.run() for work in works], must_run=True) if works else None
 
-    def _admit(self, frame: bytes, at: int, topic: TopicSpan, admitted: list[AdmittedTopic]) -> Iterable[Need]:
-        """Add the topic, each batch cut, if some stage looks into it. Nothing is needed for that if there are few."""
-        self._partitions += len(topic.partitions)
-        runs, needs_records = self._start_topic(at, topic)
-        if runs:
-            added: AdmittedTopic = at, [], runs, needs_records
-            admitted.append(added)
-            self._cut(frame, topic, 0, added)
-            if len(topic.partitions) > PARTITIONS_PER_TURN:
-                return self._cut_others(frame, topic, added)
-        return () if (at + 1) % PARTITIONS_PER_TURN else (TURN,)
+    def _admit_topics(self, frame: bytes, spans: ProduceSpans) -> Steps[list[AdmittedTopic]]:
+        """The topics that some stage looks into, each batch cut."""
+        admitted: list[AdmittedTopic] = []
+        for at, topic in enumerate(spans.topics):
+            self._partitions += len(topic.partitions)
+            if (one := self._admit(at, topic)).runs:
+                admitted.append(one)
+                for first in range(0, len(topic.partitions), PARTITIONS_PER_TURN):
+                    if first:
+                        yield TURN
+                    self._cut(frame, topic, first, one)
+            if not (at + 1) % PARTITIONS_PER_TURN:
+                yield TURN
+        return admitted
 
-    def _cut_others(self, frame: bytes, topic: TopicSpan, added: AdmittedTopic) -> Steps[None]:
-        for first in range(PARTITIONS_PER_TURN, len(topic.partitions), PARTITIONS_PER_TURN):
-            yield TURN
-            self._cut(frame, topic, first, added)
-
-    def _cut(self, frame: bytes, topic: TopicSpan, first: int, added: AdmittedTopic) -> None:
-        """Cut the batches of some of the topic's partitions, from ``first`` on."""
-        at, partitions, runs, _ = added
-        key, view, rejection = topic.key, memoryview(frame), self._rejections.get((at, first))
-        old_format = OLD_FORMAT_BEFORE if self._version < FIRST_OF_FORMAT_2_ONLY else OLD_FORMAT
-        is_split, is_validated = any(run.splits for run in runs), any(run.validates for run in runs)
-        cut: list[PartitionRecords] = []
-        for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
-            batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
-            max_records = self._limits.max_records
-            cut.append(PartitionRecords(key, span, batch, rejection, max_records, is_split, is_validated))
-        for run in runs:
-            run.expect(cut)
-        partitions += cut
-
-    def _start_topic(self, at: int, topic: TopicSpan) -> tuple[list[TopicRun], bool]:
-        """What looks into the topic's batches, and whether that may take time."""
+    def _admit(self, at: int, topic: TopicSpan) -> AdmittedTopic:
+        """Ask the stages for what looks into the topic's batches: no runs, if none does."""
         key = topic.key
         name, topic_id = (self._name_of(key), key) if isinstance(key, bytes) else (key, NO_ID)
         runs: list[TopicRun] = []
@@ -438,7 +424,21 @@ class ProduceExchange(StagedExchange[StageRun]):
             elif found is not None:
                 runs.append(found)
                 needs_records = needs_records or found.needs_records
-        return runs, needs_records
+        return AdmittedTopic(at, runs, needs_records, [])
+
+    def _cut(self, frame: bytes, topic: TopicSpan, first: int, added: AdmittedTopic) -> None:
+        """Cut the batches of some of the topic's partitions, from ``first`` on."""
+        runs, key, view, rejection = added.runs, topic.key, memoryview(frame), self._rejections.get((added.at, first))
+        old_format = OLD_FORMAT_BEFORE if self._version < FIRST_OF_FORMAT_2_ONLY else OLD_FORMAT
+        is_split, is_validated = any(run.splits for run in runs), any(run.validates for run in runs)
+        cut: list[PartitionRecords] = []
+        for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
+            batch = cut_single_batch(view[span.records_start : span.records_end], old_format)
+            max_records = self._limits.max_records
+            cut.append(PartitionRecords(key, span, batch, rejection, max_records, is_split, is_validated))
+        for run in runs:
+            run.expect(cut)
+        added.partitions.extend(cut)
 
     def _reject(self, at: int, topic: TopicSpan, rejection: PartitionRejection) -> None:
         for index in range(len(topic.partitions)):
