@@ -4,8 +4,8 @@ JSON parsers disagree on edge cases. Here the definition is the grammar of RFC 8
 
 * UTF-8 only and strictly: no overlong forms, no surrogates, nothing above U+10FFFF. A byte order mark is rejected.
 * An escaped surrogate must be part of a pair: a lone one (``\\ud800``) is not a character, and many parsers reject it.
-* NaN and Infinity are rejected. Numbers may have any size and precision (`contents.has_big_number`).
-* Duplicate keys are accepted (`contents.has_duplicate_key`).
+* NaN and Infinity are rejected. Numbers may have any size and precision.
+* Duplicate keys are accepted (the policy `json` can reject both).
 * Whitespace is space, tab, line feed and carriage return. An empty text is rejected.
 * Arrays and objects may be nested up to the depth that the caller gives, at most `MAX_NESTING`.
 

@@ -52,7 +52,7 @@ def lone_record(batch: Batch) -> LoneRecord | None:
 
 
 def _positions(data: memoryview) -> tuple[int, int, int, int]:
-    """Where the attributes, the value's length, the value and what follows it begin. The layout is in check.py.
+    """Where the attributes, the value's length, the value and what follows it begin. The layout is in records.py.
 
     Raises:
         CodecError: the record is not all of the data, or its value small or null.
