@@ -5,15 +5,13 @@ Exit codes: 0 valid, 1 something that the sidecar would connect to fails, 2 the 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kafka_sidecar.plugins.units import seconds
-from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
+from kafka_sidecar.proxy.cli.output import exit_with_error, load_valid_or_exit, say, say_json
 from kafka_sidecar.proxy.cli.run import BootstrapServers
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -42,11 +40,11 @@ def validate(
     doubts = _doubts(settings)
     if not connect:
         if as_json:
-            typer.echo(json.dumps({"file": str(config), "valid": True, "warnings": doubts}, indent=2))
+            say_json({"file": str(config), "valid": True, "warnings": doubts})
         else:
             say(*(f"{config}: warning: {doubt}" for doubt in doubts), f"{config}: valid")
         return
-    from kafka_sidecar.proxy.cli.operate.connect.checks import check_all, has_failed, summary
+    from kafka_sidecar.proxy.cli.connect.checks import check_all, has_failed, summary
 
     try:
         checks = check_all(settings, within_s)
@@ -54,7 +52,7 @@ def validate(
         exit_with_error(*error.lines)
     if as_json:
         about = {"file": str(config), "valid": True, "warnings": doubts, "works": not has_failed(checks)}
-        typer.echo(json.dumps({**about, "checks": [one.as_json for one in checks]}, indent=2))
+        say_json({**about, "checks": [one.as_json for one in checks]})
     else:
         say(*(f"{config}: warning: {doubt}" for doubt in doubts), *(one.line for one in checks))
         say(f"{config}: valid; {summary(checks)}")
