@@ -15,14 +15,13 @@ from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, 
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckProduce, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
-from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
+from kafka_sidecar.proxy.features.authorization.descriptions import CheckPages, DescribedOffsets, DescribedTopics
 from kafka_sidecar.proxy.features.authorization.group_apis import (
     GROUP_APIS,
     GROUP_DESCRIPTIONS,
     SHARE_GROUP_APIS,
     CheckStreams,
 )
-from kafka_sidecar.proxy.features.authorization.pages import CheckPages
 from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckShared
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS

@@ -29,12 +29,12 @@ from kafka_sidecar.proxy.server.admin.page import (
     JSON,
     RENDER_INTERVAL_S,
     Page,
+    Refusals,
     Stream,
     is_host_allowed,
     json_page,
 )
 from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
-from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.admin.rejections import explain_rejection, list_rejections, why_unknown
 from kafka_sidecar.proxy.server.admin.tap.open_tap import Deliver
 from kafka_sidecar.proxy.server.admin.tap.streams import TapStreams

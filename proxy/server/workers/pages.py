@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from kafka_sidecar.plugins.units import seconds
-from kafka_sidecar.proxy.features.producer_habits.rows import join_rows
+from kafka_sidecar.proxy.features.producer_habits.clients import join_rows
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.admin.live.live import Live
 from kafka_sidecar.proxy.server.admin.live.sample import Sample, own_sample
@@ -26,11 +26,11 @@ from kafka_sidecar.proxy.server.admin.page import (
     JSON,
     RENDER_INTERVAL_S,
     Page,
+    Refusals,
     Stream,
     is_host_allowed,
     json_page,
 )
-from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.admin.tap.streams import TapStreams
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, Worker
 from kafka_sidecar.proxy.server.workers.taps import AllWorkers
