@@ -25,7 +25,7 @@ from support.topic_configs import Cluster
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.server.admin import exposition, http
+from kafka_sidecar.proxy.server.admin import exposition
 from kafka_sidecar.proxy.server.admin import http as http_module
 from kafka_sidecar.proxy.server.admin import pages as pages_module
 from kafka_sidecar.proxy.server.admin.http import (
