@@ -13,7 +13,7 @@ import typer
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
-from kafka_sidecar.proxy.cli.check import check_app
+from kafka_sidecar.proxy.cli.check import check_app, validate
 from kafka_sidecar.proxy.cli.clean_objects import clean_objects
 from kafka_sidecar.proxy.cli.config_show import show_config
 from kafka_sidecar.proxy.cli.dead_letters.app import dead_letters_app
@@ -25,7 +25,6 @@ from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.cli.run import run
 from kafka_sidecar.proxy.cli.status import show_status
 from kafka_sidecar.proxy.cli.tap import tap_app
-from kafka_sidecar.proxy.cli.validate import validate
 
 _USER_NAME = re.compile(r"[^\s=#,][^\s=,]*")
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

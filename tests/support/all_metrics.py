@@ -18,7 +18,7 @@ from kafka_sidecar.proxy.features.dead_letters.keeper import LetterStats
 from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
 from kafka_sidecar.proxy.features.interception.interception import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
-from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
+from kafka_sidecar.proxy.features.producer_habits.producer_habits import HabitStats
 from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets
 from kafka_sidecar.proxy.features.rate_limits.meter import Meter
 from kafka_sidecar.proxy.features.schema_registries import families_of

@@ -43,10 +43,6 @@ REMEDIES = {
 }
 
 
-class NeedsLoginError(Exception):
-    """The broker answers ApiVersions, and nothing else without a login."""
-
-
 @dataclass(frozen=True, slots=True)
 class Probe:
     """What a broker has said of itself and its cluster."""

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from kafka_sidecar.dead_letters.overview import Overview
     from kafka_sidecar.proxy.cli.dead_letters.asking import PolicyAsker
     from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster
-    from kafka_sidecar.proxy.cli.dead_letters.replay import Mender, Order
-    from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+    from kafka_sidecar.proxy.cli.dead_letters.replay import Mender, Order, Tally
     from kafka_sidecar.proxy.config.loading import Config
 
 T = TypeVar("T")
@@ -120,8 +119,7 @@ def replay_letters(
     --config asks the policies of that file, also before a sidecar has it, and those set on topics.
     """
     from kafka_sidecar.proxy.cli.dead_letters.printing import asked_lines, tally_json, tally_lines
-    from kafka_sidecar.proxy.cli.dead_letters.replay import Order
-    from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+    from kafka_sidecar.proxy.cli.dead_letters.replay import Order, Tally
 
     codec = options.codec_of(compression)
     at = options.target(topics, bootstrap_servers, config, command_config)

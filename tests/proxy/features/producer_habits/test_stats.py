@@ -11,7 +11,7 @@ from support.producer_habits import Asking, entry, habits, sent
 from kafka_sidecar.proxy.exchanges.repeated import MAX_RECENT
 from kafka_sidecar.proxy.features.producer_habits.clients import key_of
 from kafka_sidecar.proxy.features.producer_habits.habits import Entry
-from kafka_sidecar.proxy.features.producer_habits.stats import LOG_INTERVAL_S, MAX_SERIES, OTHER, HabitStats
+from kafka_sidecar.proxy.features.producer_habits.producer_habits import LOG_INTERVAL_S, MAX_SERIES, OTHER, HabitStats
 
 CLIENT = FakeClient(number=3, host="10.0.0.1")
 BATCH = sent("one", "two").header
