@@ -79,8 +79,6 @@ def _accept(text: str) -> None:
 class Rejections(Protocol):
     """What a feature has rejected last, as the admin port shows it (design D12)."""
 
-    kept: str  # what is stored, in plural
-
     @property
     def prefix(self) -> str:
         """Of its ids, before the dash."""

@@ -178,7 +178,7 @@ def _interception(number: count[int], own: Iterable[Metric]) -> InterceptionStat
 
 def _large_messages(number: count[int]) -> LargeMessages:
     made = LargeMessages(lambda topic_id: None, lambda name: NO_ID)
-    stats, assembly, cache = made.stats, made.assembling.stats, made.assembling.cache
+    stats, assembly, cache = made.stats, made.assembly_stats, made.cache
     stats.split["split"] = next(number)
     stats.slices, stats.slice_bytes, stats.orphans = next(number), next(number), next(number)
     stats.stored_offsets["li"] = next(number)

@@ -103,35 +103,14 @@ class Interception(Feature):
         return self.stats.families()
 
     def stages(self) -> Stages:
+        catalog, services = self.catalog, self._services
+        sends, consumes, commits = catalog.intercept_producers, catalog.intercept_consumers, catalog.intercept_commits
         return Stages(
-            produce=tuple(filter(None, (self.send_stage(),))),
-            fetch=tuple(filter(None, (self.consume_stage(),))),
-            acquired=tuple(filter(None, (self.share_stage(),))),
-            commits=tuple(filter(None, (self.commit_stage(),))),
+            produce=(SendStage(catalog.producers, services),) if sends else (),
+            fetch=(ConsumeStage(catalog.consumers, catalog.fail_closed, services),) if consumes else (),
+            acquired=(ShareStage(catalog.consumers, services),) if consumes else (),
+            commits=(CommitStage(catalog.committers, self.stats.commits, services.time_limit),) if commits else (),
         )
-
-    def send_stage(self) -> SendStage | None:
-        """The part of the current interceptors in Produce requests, if they have one."""
-        return SendStage(self.catalog.producers, self._services) if self.catalog.intercept_producers else None
-
-    def consume_stage(self) -> ConsumeStage | None:
-        """Their part in Fetch requests."""
-        catalog = self.catalog
-        return (
-            ConsumeStage(catalog.consumers, catalog.fail_closed, self._services)
-            if catalog.intercept_consumers
-            else None
-        )
-
-    def share_stage(self) -> ShareStage | None:
-        """Their part in ShareFetch requests."""
-        return ShareStage(self.catalog.consumers, self._services) if self.catalog.intercept_consumers else None
-
-    def commit_stage(self) -> CommitStage | None:
-        """Their part in OffsetCommit and TxnOffsetCommit requests."""
-        if not self.catalog.intercept_commits:
-            return None
-        return CommitStage(self.catalog.committers, self.stats.commits, self._services.time_limit)
 
 
 def _state(guard: Guard) -> Mapping[str, Any]:

@@ -204,8 +204,6 @@ class HabitStats:
 
     # As `feature.Rejections`
 
-    kept = "violations of producers"
-
     @property
     def prefix(self) -> str:
         return self.recent.prefix
