@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
     from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
-    from kafka_sidecar.proxy.features.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
     from kafka_sidecar.proxy.features.producer_habits.producer_habits import ProducerHabitsFeature
@@ -208,11 +207,6 @@ class Features:
             yield from feature.families()
 
     # What the pages of the admin port show; None where it is not configured.
-
-    @property
-    def denials(self) -> list[Denials]:
-        """Of each feature that denies something."""
-        return [feature.denials for feature in self._in_order() if feature.denials is not None]
 
     @property
     def rejections(self) -> list[Rejections]:

@@ -84,7 +84,7 @@ class Rejections(Protocol):
         """Of its ids, before the dash."""
         ...
 
-    def newest(self, number: int) -> Iterable[dict[str, Any]]:
+    def rows(self, number: int) -> Iterable[dict[str, Any]]:
         """The last ones in short, newest first."""
         ...
 
@@ -170,7 +170,7 @@ class Feature:
 
     def rejections(self) -> Rejections | None:
         """What it has rejected, if it rejects anything."""
-        return None
+        return self.denials
 
     def state(self) -> Mapping[str, Any]:
         """What operators see of it beside its metrics: JSON values, and lists of rows. Never a payload."""

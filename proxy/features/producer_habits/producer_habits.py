@@ -208,8 +208,8 @@ class HabitStats:
     def prefix(self) -> str:
         return self.recent.prefix
 
-    def newest(self, number: int) -> Iterable[dict[str, Any]]:
-        return map(_summary, self.recent.newest(number))
+    def rows(self, number: int) -> Iterable[dict[str, Any]]:
+        return map(_row, self.recent.newest(number))
 
     def explain(self, rejection_id: str) -> dict[str, Any] | None:
         found = self.recent.find(rejection_id)
@@ -257,6 +257,16 @@ def _summary(found: Violation) -> dict[str, Any]:
             "times": found.times,
             "since": timestamp(found.since),
         },
+    }
+
+
+def _row(found: Violation) -> dict[str, Any]:
+    return {
+        **_summary(found),
+        "partition": found.partition if found.partition >= 0 else None,
+        "outcome": "rejected" if found.mode == "enforce" else "allowed",
+        "client_software": found.key.software,
+        "principal": found.key.principal,
     }
 
 

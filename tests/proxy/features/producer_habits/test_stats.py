@@ -60,7 +60,7 @@ def test_all_that_is_known_of_a_violation_is_explained() -> None:
 def test_the_last_ones_are_stored_newest_first() -> None:
     stats = Asking().stats
     ids = [violate(stats, f"app-{number}") for number in range(MAX_RECENT + 5)]
-    assert [one["id"] for one in stats.newest(2)] == ids[:-3:-1]
+    assert [one["id"] for one in stats.rows(2)] == ids[:-3:-1]
     assert stats.explain(ids[4]) is None
     assert stats.explain(ids[5]) is not None
 
