@@ -14,7 +14,7 @@ from kafka_sidecar.pipeline.dead_letters.app import dead_letters_app
 from kafka_sidecar.pipeline.jars import JarError, fetch_jars
 from kafka_sidecar.pipeline.settings import EXTRA, load_config
 from kafka_sidecar.plugins.units import seconds
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error
 from kafka_sidecar.proxy.config.loading import PLACEHOLDER
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)

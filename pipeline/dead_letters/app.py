@@ -9,8 +9,7 @@ import typer
 
 from kafka_sidecar.pipeline.settings import load_config
 from kafka_sidecar.proxy.cli.dead_letters import options
-from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error, say
 from kafka_sidecar.proxy.config.loading import PLACEHOLDER
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.cli.dead_letters.cluster import ClusterError, connect
 from kafka_sidecar.proxy.cli.dead_letters.options import time_text
 from kafka_sidecar.proxy.cli.dead_letters.printing import table
-from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+from kafka_sidecar.proxy.cli.dead_letters.replay import Tally
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.security.client_settings import client_settings
 

@@ -17,8 +17,7 @@ from kafka_sidecar.policies.plans import ignore_failure
 from kafka_sidecar.proxy.cli.dead_letters.asking import PolicyAsker
 from kafka_sidecar.proxy.cli.dead_letters.cluster import connect
 from kafka_sidecar.proxy.cli.dead_letters.mending import InterceptorMender
-from kafka_sidecar.proxy.cli.dead_letters.replay import Order, PartitionReplay, fine_outcome
-from kafka_sidecar.proxy.cli.dead_letters.tally import Row, Tally
+from kafka_sidecar.proxy.cli.dead_letters.replay import Order, PartitionReplay, Row, Tally, fine_outcome
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.security.client_settings import client_settings
 

@@ -1,6 +1,7 @@
-"""The commands `check producer` and `check topic`: what a configuration file would say, without a cluster.
+"""The commands `validate`, `check producer` and `check topic`: what a configuration file would meet, and would say.
 
-Exit codes: 0 it is accepted or only reported, 1 it would be rejected, 2 the configuration or a flag is invalid.
+Exit codes: 0 valid, accepted or only reported, 1 something would be rejected, or cannot be connected to, 2 the
+configuration or a flag is invalid.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, load_valid_or_exit
+from kafka_sidecar.plugins.units import seconds
+from kafka_sidecar.proxy.cli.output import exit_with_error, load_valid_or_exit, say, say_json
+from kafka_sidecar.proxy.cli.run import BootstrapServers
+from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.mistakes import ConfigError
 
 if TYPE_CHECKING:
     from kafka_sidecar.proxy.features.producer_habits.habits import Entry, Fault
@@ -36,6 +40,61 @@ ONLY_WHILE_IT_SENDS = ("max_records", "min_mean_batch_bytes", "min_mean_records"
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The YAML file.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting, NAME=VALUE, any number of times.")]
 Principal = Annotated[str | None, typer.Option(help="Who asks, such as User:alice. Default: a client without a login.")]
+
+
+def validate(
+    config: Annotated[Path, typer.Argument(help="The YAML file to check.")],
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Try brokers, logins, topics, rights and services too; change nothing.")
+    ] = False,
+    bootstrap_servers: BootstrapServers = None,
+    within: Annotated[str, typer.Option(help="Time limit of --connect.")] = "30s",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check a configuration file.
+
+    Without the network, unless --connect is there.
+
+    The environment variables that override it are checked too.
+    """
+    try:
+        within_s = seconds(within)
+    except ValueError as error:
+        exit_with_error(f"--within: {error}")
+    settings = load_valid_or_exit(config, {"bootstrap_servers": bootstrap_servers})
+    doubts = _doubts(settings)
+    if not connect:
+        if as_json:
+            say_json({"file": str(config), "valid": True, "warnings": doubts})
+        else:
+            say(*(f"{config}: warning: {doubt}" for doubt in doubts), f"{config}: valid")
+        return
+    from kafka_sidecar.proxy.cli.connect.checks import check_all, has_failed, summary
+
+    try:
+        checks = check_all(settings, within_s)
+    except ConfigError as error:
+        exit_with_error(*error.lines)
+    if as_json:
+        about = {"file": str(config), "valid": True, "warnings": doubts, "works": not has_failed(checks)}
+        say_json({**about, "checks": [one.as_json for one in checks]})
+    else:
+        say(*(f"{config}: warning: {doubt}" for doubt in doubts), *(one.line for one in checks))
+        say(f"{config}: valid; {summary(checks)}")
+    if has_failed(checks):
+        raise typer.Exit(1)
+
+
+def _doubts(settings: Config) -> list[str]:
+    """Exits with 2 where the token of the admin port cannot be used."""
+    from kafka_sidecar.proxy.security.start_checks import find_doubts
+    from kafka_sidecar.proxy.server.admin.http import check_token
+
+    try:
+        check_token(settings.admin.token_file)
+    except ConfigError as error:
+        exit_with_error(*error.lines)
+    return list(find_doubts(settings))
 
 
 @check_app.command("producer")

@@ -16,8 +16,7 @@ import typer
 
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.units import seconds
-from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error, say, table
 from kafka_sidecar.proxy.cli.run import BootstrapServers, ConfigFile
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -94,15 +93,13 @@ def _print(found: Iterable[Cleaned], as_json: bool) -> None:
         for one in found:
             typer.echo(json.dumps(asdict(one)))
         return
-    rows = [TITLES, *(_row(one) for one in found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        say("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    say(*table(TITLES, map(_row, found)))
     for one in found:
         if one.trouble:
             say(f"{one.topic}: nothing was deleted: {one.trouble}", err=True)
 
 
-def _row(one: Cleaned) -> tuple[str, ...]:
-    numbers = (one.listed, one.referenced, one.young, one.unreferenced, one.unreferenced_bytes, one.deleted)
-    return (one.topic, *map(str, numbers))
+def _row(one: Cleaned) -> tuple[object, ...]:
+    return (
+        one.topic, one.listed, one.referenced, one.young, one.unreferenced, one.unreferenced_bytes, one.deleted,
+    )  # fmt: skip

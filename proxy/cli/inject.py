@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_sidecar.deploy.container import VARIABLE, Sidecar
-from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error, say
 from kafka_sidecar.proxy.config.types import MAX_PORT, host_port
 
 if TYPE_CHECKING:

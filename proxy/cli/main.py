@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
+import re
 import sys
 from importlib import import_module
 from typing import Annotated
@@ -13,22 +13,20 @@ import typer
 
 from kafka_sidecar import __version__
 from kafka_sidecar.codec import compiled
-from kafka_sidecar.proxy.cli.admin_client import change_log_level, explain, show_topics
-from kafka_sidecar.proxy.cli.check import check_app
+from kafka_sidecar.proxy.cli.check import check_app, validate
 from kafka_sidecar.proxy.cli.clean_objects import clean_objects
+from kafka_sidecar.proxy.cli.config_show import show_config
 from kafka_sidecar.proxy.cli.dead_letters.app import dead_letters_app
 from kafka_sidecar.proxy.cli.inject import inject_sidecar
 from kafka_sidecar.proxy.cli.interceptor import interceptor_app
-from kafka_sidecar.proxy.cli.operate.config_show import show_config
-from kafka_sidecar.proxy.cli.operate.connections import show_connections
-from kafka_sidecar.proxy.cli.operate.rejections import show_rejections
-from kafka_sidecar.proxy.cli.operate.status import show_status
-from kafka_sidecar.proxy.cli.operate.validate import validate
+from kafka_sidecar.proxy.cli.output import say_json
+from kafka_sidecar.proxy.cli.pages import change_log_level, explain, show_connections, show_rejections, show_topics
 from kafka_sidecar.proxy.cli.policy import policy_app
 from kafka_sidecar.proxy.cli.run import run
-from kafka_sidecar.proxy.cli.scram_user import print_scram_user
+from kafka_sidecar.proxy.cli.status import show_status
 from kafka_sidecar.proxy.cli.tap import tap_app
 
+_USER_NAME = re.compile(r"[^\s=#,][^\s=,]*")
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 config_app = typer.Typer(no_args_is_help=True, help="The configuration file.")
@@ -47,8 +45,8 @@ app.command("rejections")(show_rejections)
 app.command()(explain)
 app.command("topics")(show_topics)
 app.command("log-level")(change_log_level)
-app.command("scram-user")(print_scram_user)
 app.command("clean-objects")(clean_objects)
+app.command("inject")(inject_sidecar)
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -71,10 +69,33 @@ def schema() -> None:
     """Print the JSON Schema of the configuration file."""
     from kafka_sidecar.proxy.cli.schema import build_schema
 
-    typer.echo(json.dumps(build_schema(), indent=2))
+    say_json(build_schema())
 
 
-app.command("inject")(inject_sidecar)
+@app.command("scram-user")
+def print_scram_user(
+    name: Annotated[str, typer.Argument(help="The user's name.")],
+    iterations: Annotated[int, typer.Option(min=4096, max=16384, help="Iterations of the hash.")] = 4096,
+) -> None:
+    """Print a user's lines for clients.sasl.users_file.
+
+    The password is asked for, or read from standard input, and is not in the lines.
+    """
+    from kafka_sidecar.proxy.security.sasl.scram import HASHES
+    from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
+
+    if not _USER_NAME.fullmatch(name):
+        typer.echo(f"NAME: {name!r} has a space, a comma or =, or begins with #; choose another", err=True)
+        raise typer.Exit(2)
+    if sys.stdin.isatty():
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        typer.echo("standard input: has no password; write it there as one line", err=True)
+        raise typer.Exit(2)
+    for mechanism in HASHES:
+        typer.echo(format_user(name, mechanism, create_verifier(mechanism, password, iterations)))
 
 
 JOBS = ("dead-letters", "jars", "reconcile", "replay-policy", "report", "suggest-policy")

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error, list_plugins, load_or_exit, load_valid_or_exit
+from kafka_sidecar.proxy.cli.output import exit_with_error, list_plugins, load_or_exit, load_valid_or_exit, say
 
 if TYPE_CHECKING:
     from kafka_sidecar.policies.plans import Plan, Rejection

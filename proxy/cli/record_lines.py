@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_sidecar.codec.records import Header
 from kafka_sidecar.policies.testing import Example
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error
 
 FIELDS = {"key", "key_base64", "value", "value_base64", "headers", "timestamp"}
 BASE64 = "base64"

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.compose import find_mistakes

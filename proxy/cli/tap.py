@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 import typer
 
-from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, Ca, TokenFile, opened
+from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, Ca, TokenFile, opened, with_query
 from kafka_sidecar.proxy.cli.dead_letters.error_codes import error_name
 from kafka_sidecar.proxy.cli.output import say
 
@@ -51,11 +50,11 @@ def records(
     ca: Ca = None,
 ) -> None:
     """Show records that are produced and fetched: sizes, headers and hashes of keys."""
-    query = _query(
-        "records", topic=topic, partition=partition, direction=direction, client_id=client_id, principal=principal,
-        count=count, seconds=seconds, show=[*(["keys"] if show_keys else []), *(["values"] if show_values else [])],
+    _follow(
+        AdminPort(admin, token_file, ca), as_json, kind="records", topic=topic, partition=partition,
+        direction=direction, client_id=client_id, principal=principal, count=count, seconds=seconds,
+        show=[*(["keys"] if show_keys else []), *(["values"] if show_values else [])],
     )  # fmt: skip
-    _follow(AdminPort(admin, token_file, ca), query, as_json)
 
 
 @tap_app.command()
@@ -72,10 +71,10 @@ def requests(
     ca: Ca = None,
 ) -> None:
     """Show requests with their responses: topics, sizes, errors, and how long broker and sidecar have taken."""
-    query = _query(
-        "requests", api=api, topic=topic, client_id=client_id, principal=principal, count=count, seconds=seconds
-    )
-    _follow(AdminPort(admin, token_file, ca), query, as_json)
+    _follow(
+        AdminPort(admin, token_file, ca), as_json, kind="requests", api=api, topic=topic, client_id=client_id,
+        principal=principal, count=count, seconds=seconds,
+    )  # fmt: skip
 
 
 @tap_app.command()
@@ -93,11 +92,10 @@ def rejections(
     ca: Ca = None,
 ) -> None:
     """Show what is rejected and denied, with the id for `explain`."""
-    query = _query(
-        "rejections", topic=topic, policy=policy, reason=reason, client_id=client_id, principal=principal, count=count,
-        seconds=seconds,
+    _follow(
+        AdminPort(admin, token_file, ca), as_json, kind="rejections", topic=topic, policy=policy, reason=reason,
+        client_id=client_id, principal=principal, count=count, seconds=seconds,
     )  # fmt: skip
-    _follow(AdminPort(admin, token_file, ca), query, as_json)
 
 
 @tap_app.command()
@@ -112,23 +110,17 @@ def connections(
     ca: Ca = None,
 ) -> None:
     """Show connections that are opened and closed, with the reason."""
-    query = _query("connections", client_id=client_id, principal=principal, count=count, seconds=seconds)
-    _follow(AdminPort(admin, token_file, ca), query, as_json)
+    _follow(
+        AdminPort(admin, token_file, ca), as_json, kind="connections", client_id=client_id, principal=principal,
+        count=count, seconds=seconds,
+    )  # fmt: skip
 
 
-def _query(kind: str, **given: object) -> str:
-    pairs: list[tuple[str, str]] = [("kind", kind)]
-    for name, value in given.items():
-        values = value if isinstance(value, list) else [value]
-        pairs += [(name, str(one)) for one in values if one is not None]
-    return urlencode(pairs, errors="surrogateescape")
-
-
-def _follow(admin: AdminPort, query: str, as_json: bool) -> None:
-    """Print lines until the tap ends. Exits with 1 where the sidecar has ended it."""
+def _follow(admin: AdminPort, as_json: bool, **wanted: object) -> None:
+    """Print lines until the tap of what is wanted ends. Exits with 1 where the sidecar has ended it."""
     why: str | None = None
     try:
-        with opened(admin, f"/tap?{query}") as stream:
+        with opened(admin, with_query("/tap", wanted)) as stream:
             for line in _lines(stream):
                 if (kind := line["kind"]) == "end":
                     why = line["why"]

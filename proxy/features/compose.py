@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchStage
     from kafka_sidecar.proxy.features.auditing.audit import Audit
     from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
-    from kafka_sidecar.proxy.features.denials import Denials
     from kafka_sidecar.proxy.features.interception.interception import Interception
     from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
     from kafka_sidecar.proxy.features.producer_habits.producer_habits import ProducerHabitsFeature
-    from kafka_sidecar.proxy.features.schema_registries.registries import SchemaRegistries
+    from kafka_sidecar.proxy.features.schema_registries import SchemaRegistries
     from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
     from kafka_sidecar.proxy.features.validation.validator import Validator
 
@@ -49,42 +48,51 @@ MAX_DRAIN_S = 1.0  # for acknowledgements that threads are still reporting when 
 class Row:
     """One feature, before it is imported."""
 
-    folder: str
+    name: str
     module: str  # has `feature`, which makes it at a site
     is_wanted: Callable[[Config, Config], bool]  # by the configuration of the start and the current one
-    checks: bool = True  # its `from_config` finds mistakes in a configuration
-    part: str = ""  # of its folder, where that has two features
-
-    @property
-    def name(self) -> str:
-        return self.part or self.folder
+    checks: str | None = None  # the module whose `find_mistakes` looks for mistakes in a configuration
 
 
 # In D8's order.
 FEATURES = (
     Row(
-        "authorization", "authorization",
-        lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None, checks=False,
+        "authorization", "authorization.authorization",
+        lambda start, now: now.authorization.is_set or start.topic_configs.topic is not None,
     ),
     # What a client may not write does not count; what policies reject has come in, and does.
-    Row("rate_limits", "rate_limits", lambda start, now: bool(now.rate_limits), checks=False),
+    Row("rate_limits", "rate_limits.rate_limits", lambda start, now: bool(now.rate_limits)),
     # After the rules: who may not create a topic learns nothing of guards. Before topic configs, which set the rest.
-    Row("topic_guards", "topic_guards", lambda start, now: bool(now.topic_guards)),
-    Row("topic_configs", "configs", lambda start, now: start.topic_configs.topic is not None, checks=False),
+    Row(
+        "topic_guards", "topic_guards.topic_guards", lambda start, now: bool(now.topic_guards),
+        "topic_guards.guards",
+    ),
+    Row("topic_configs", "topic_configs.configs", lambda start, now: start.topic_configs.topic is not None),
     # What clients have sent, as they have sent it, and before anything is inflated for a policy.
-    Row("producer_habits", "producer_habits", lambda start, now: bool(now.producers)),
-    Row("schema_registries", "registries", lambda start, now: bool(now.schema_registries)),
-    Row("validation", "validator", lambda start, now: now.uses_validation),
-    Row("dead_letters", "letters", lambda start, now: now.uses_dead_letters),
-    Row("interception", "interception", lambda start, now: bool(now.interceptors)),
-    Row("large_messages", "large_messages", lambda start, now: now.large_messages.is_enabled),
-    Row("auditing", "audit", lambda start, now: start.audit.type is not None),
-    Row("auditing", "access", lambda start, now: start.audit.access != "off", checks=False, part="access"),
+    Row(
+        "producer_habits", "producer_habits.producer_habits", lambda start, now: bool(now.producers),
+        "producer_habits.habits",
+    ),
+    Row("schema_registries", "schema_registries", lambda start, now: bool(now.schema_registries), "schema_registries"),
+    Row("validation", "validation.validator", lambda start, now: now.uses_validation, "validation.from_config"),
+    Row(
+        "dead_letters", "dead_letters.letters", lambda start, now: now.uses_dead_letters, "dead_letters.from_config",
+    ),
+    Row(
+        "interception", "interception.interception", lambda start, now: bool(now.interceptors),
+        "interception.from_config",
+    ),
+    Row(
+        "large_messages", "large_messages.large_messages", lambda start, now: now.large_messages.is_enabled,
+        "large_messages.from_config",
+    ),
+    Row("auditing", "auditing.audit", lambda start, now: start.audit.type is not None, "auditing.from_config"),
+    Row("access", "auditing.access", lambda start, now: start.audit.access != "off"),
 )  # fmt: skip
 
 
-def _module(row: Row, name: str) -> Any:
-    return import_module(f"{__package__}.{row.folder}.{name}")
+def _module(name: str) -> Any:
+    return import_module(f"{__package__}.{name}")
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:
@@ -99,8 +107,8 @@ def find_mistakes(config: Config) -> Iterator[Mistake]:
 
         yield from start_checks.find_mistakes(config)
     for row in FEATURES:
-        if row.checks and row.is_wanted(config, config):
-            yield from _module(row, "from_config").find_mistakes(config)
+        if row.checks is not None and row.is_wanted(config, config):
+            yield from _module(row.checks).find_mistakes(config)
 
 
 def _limits(config: Config) -> Limits:
@@ -140,7 +148,7 @@ class Features:
         try:
             for row in FEATURES:
                 if row.name not in made and row.is_wanted(self.site.config, config):
-                    made[row.name] = _module(row, row.module).feature(self.site)
+                    made[row.name] = _module(row.module).feature(self.site)
             uses = [made[row.name].load(config) for row in FEATURES if row.name in made]
         except ConfigError as error:
             raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
@@ -199,11 +207,6 @@ class Features:
             yield from feature.families()
 
     # What the pages of the admin port show; None where it is not configured.
-
-    @property
-    def denials(self) -> list[Denials]:
-        """Of each feature that denies something."""
-        return [feature.denials for feature in self._in_order() if feature.denials is not None]
 
     @property
     def rejections(self) -> list[Rejections]:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Protocol
+from typing import Any, Protocol
 
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, Rejection
 from kafka_sidecar.proxy.exchanges.repeated import MAX_RECENT, Repeated, cut, cut_or_none, with_hint
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +162,59 @@ class Denials:
     def newest(self, number: int = MAX_RECENT) -> Iterable[Denial]:
         """The last ones, newest first."""
         return self._recent.newest(number)
+
+    # As `feature.Rejections`
+
+    def rows(self, number: int) -> Iterable[dict[str, Any]]:
+        return map(self._row, self.newest(number))
+
+    def explain(self, rejection_id: str) -> dict[str, Any] | None:
+        denial = self.find(rejection_id)
+        if denial is None:
+            return None
+        row = self._row(denial)
+        who = ("session", "client", "client_id", "client_software", "principal")
+        return {
+            **{name: row[name] for name in ("id", "timestamp", "topic", "partition", "mode", "outcome")},
+            **{name: row[name] for name in ("policy", "reason", "message", "rejected_records")},
+            "records": [],
+            "client": {name: row[name] for name in who},
+            "batch": None,
+            "configuration": None,
+            "denial": row["denial"],
+            "remedy": self.source.remedy,
+        }
+
+    def _row(self, denial: Denial) -> dict[str, Any]:
+        """With the keys of a rejected batch, and its own."""
+        return {
+            "id": denial.id,
+            "timestamp": timestamp(denial.at),
+            "topic": denial.resource if denial.resource_type == "topic" else None,
+            "partition": None,
+            "mode": denial.mode,
+            "policy": self.source.policy,
+            "reason": denial.reason,
+            "message": denial.message,
+            "index": -1,
+            "rejected_records": 0,
+            "session": denial.session,
+            "client_id": denial.client_id,
+            "dead_letter_topic": None,
+            "denial": {
+                "principal": denial.principal,
+                "operation": denial.operation,
+                "resource_type": denial.resource_type,
+                "resource": denial.resource,
+                "api": denial.api,
+                "times": denial.times,
+                "since": timestamp(denial.since),
+            },
+            "outcome": "denied" if denial.mode == "enforce" else "allowed",
+            "client": denial.client,
+            "client_software": denial.client_software,
+            "principal": denial.principal,
+        }
 
 
 def _made(

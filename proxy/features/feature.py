@@ -79,14 +79,12 @@ def _accept(text: str) -> None:
 class Rejections(Protocol):
     """What a feature has rejected last, as the admin port shows it (design D12)."""
 
-    kept: str  # what is stored, in plural
-
     @property
     def prefix(self) -> str:
         """Of its ids, before the dash."""
         ...
 
-    def newest(self, number: int) -> Iterable[dict[str, Any]]:
+    def rows(self, number: int) -> Iterable[dict[str, Any]]:
         """The last ones in short, newest first."""
         ...
 
@@ -172,7 +170,7 @@ class Feature:
 
     def rejections(self) -> Rejections | None:
         """What it has rejected, if it rejects anything."""
-        return None
+        return self.denials
 
     def state(self) -> Mapping[str, Any]:
         """What operators see of it beside its metrics: JSON values, and lists of rows. Never a payload."""

@@ -10,8 +10,7 @@ from rig.columns import configs_of
 from validate import CHECKING
 
 import dead_letters
-from kafka_sidecar.proxy.features.dead_letters.from_config import entries_of, find_mistakes
-from kafka_sidecar.proxy.features.dead_letters.targets import Targets
+from kafka_sidecar.proxy.features.dead_letters.from_config import Targets, entries_of, find_mistakes
 
 pytestmark = pytest.mark.program
 

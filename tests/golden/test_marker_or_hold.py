@@ -39,9 +39,7 @@ def in_front(client: str, **section: object) -> Dialogue:
     topic = f"large-{client}"
     large = LargeMessages(lambda topic_id: topic, lambda name: NO_ID)
     large.load(config("a:1", large_messages={"topics": [{"name": "large-*"}], **section}))()
-    stage = large.assemble_stage()
-    assert stage is not None
-    fetches = FetchExchanges([stage], lambda topic_id: topic)
+    fetches = FetchExchanges(large.stages().fetch, lambda topic_id: topic)
 
     def exchange(key: int, version: int) -> Begin | None:
         return fetches.exchange(version) if key == ApiKey.FETCH else None

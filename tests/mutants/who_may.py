@@ -58,7 +58,7 @@ MUTANTS = (
         (f"{OF_RULES}/test_acls.py::test_no_pattern_allows_anything_to_a_login_under_an_unknown_name",),
     ),
     Mutant(
-        f"{RULES}/pages.py",
+        f"{RULES}/descriptions.py",
         "a cursor names a topic that may not be described",
         "(shown.room <= 0 and self._may_see(cursor.topic_name))",
         "shown.room <= 0",

@@ -15,8 +15,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("audit", "large_messages", "plugins", "proxy")
 # What goes first is not the oldest entry, or more than the entry goes with it.
 WITH_RULES_OF_THEIR_OWN = {
-    "proxy/features/auditing/copies.py",  # compiled modules read it, and its keys are numbers
-    "proxy/features/auditing/counting.py",  # groups, which have several names each and grow old
+    "proxy/features/auditing/counting.py",  # compiled modules read it by number; groups have several names
     "proxy/exchanges/held_clients.py",  # positions by topic go with it
     "proxy/features/validation/rules.py",  # keyed by policies too
     "proxy/telemetry/log_limiter.py",  # lines that were held back are counted

@@ -14,23 +14,22 @@ from kafka_sidecar.proxy.config.rate_limits import RateLimit
 from kafka_sidecar.proxy.config.sections import Tap
 from kafka_sidecar.proxy.features.auditing.access import AccessAudit
 from kafka_sidecar.proxy.features.auditing.audit import collect as of_audit
+from kafka_sidecar.proxy.features.dead_letters.keeper import LetterStats
 from kafka_sidecar.proxy.features.dead_letters.letters import DeadLetters
-from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
-from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.features.interception.interception import InterceptionStats
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
-from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
+from kafka_sidecar.proxy.features.producer_habits.producer_habits import HabitStats
 from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets
 from kafka_sidecar.proxy.features.rate_limits.meter import Meter
-from kafka_sidecar.proxy.features.schema_registries.registries import families_of
-from kafka_sidecar.proxy.features.topic_configs.changes import Changes
-from kafka_sidecar.proxy.features.topic_configs.configs import TopicConfigs
+from kafka_sidecar.proxy.features.schema_registries import families_of
+from kafka_sidecar.proxy.features.topic_configs.configs import Changes, TopicConfigs
 from kafka_sidecar.proxy.features.topic_guards.topic_guards import families_of_guards
 from kafka_sidecar.proxy.features.validation.consume_stats import ConsumeStats
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
 from kafka_sidecar.proxy.runtime.threads import Threads, Watchdog
 from kafka_sidecar.proxy.security.sasl.client_logins import family_of_reloads
 from kafka_sidecar.proxy.security.tls.live_tls import TlsStats, families_of_tls
-from kafka_sidecar.proxy.server.admin.refusals import Refusals
+from kafka_sidecar.proxy.server.admin.page import Refusals
 from kafka_sidecar.proxy.server.admin.tap.streams import TapStreams
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
@@ -178,7 +177,7 @@ def _interception(number: count[int], own: Iterable[Metric]) -> InterceptionStat
 
 def _large_messages(number: count[int]) -> LargeMessages:
     made = LargeMessages(lambda topic_id: None, lambda name: NO_ID)
-    stats, assembly, cache = made.stats, made.assembling.stats, made.assembling.cache
+    stats, assembly, cache = made.stats, made.assembly_stats, made.cache
     stats.split["split"] = next(number)
     stats.slices, stats.slice_bytes, stats.orphans = next(number), next(number), next(number)
     stats.stored_offsets["li"] = next(number)

@@ -29,9 +29,8 @@ from kafka_sidecar.interceptors.records import ConsumerRecord, ConsumerRecords, 
 from kafka_sidecar.plugins.effects import Need, Work
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange, StageRun
 from kafka_sidecar.proxy.features.interception.consume_stage import InterceptorFetch
-from kafka_sidecar.proxy.features.interception.send_stage import SendStage
-from kafka_sidecar.proxy.features.interception.services import Services
-from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.features.interception.interception import InterceptionStats
+from kafka_sidecar.proxy.features.interception.send_stage import SendStage, Services
 from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import TopicIds, TopicNames
 from kafka_sidecar.proxy.runtime.performer import PlugInFetches

@@ -8,8 +8,8 @@ from kafka_sidecar.codec.records import Batch, batches
 from kafka_sidecar.proxy.config.producers import ProducerHabits
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchanges
 from kafka_sidecar.proxy.features.producer_habits.habits import Entries, Entry
+from kafka_sidecar.proxy.features.producer_habits.producer_habits import HabitStats
 from kafka_sidecar.proxy.features.producer_habits.stage import HabitsStage, HeadStage
-from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
 from support.client import FakeClient, exchange_of
 from support.driven import Driven
 from support.produce_requests import batch, topic_id

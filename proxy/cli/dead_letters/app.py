@@ -7,26 +7,23 @@ Exit codes: 0 success, 1 a record was rejected, or something failed while runnin
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from kafka_sidecar.proxy.cli.dead_letters import options
-from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error, exit_with_failure, say, say_json
 
 if TYPE_CHECKING:
     from kafka_sidecar.dead_letters.letters import Choice, Letter
     from kafka_sidecar.dead_letters.overview import Overview
     from kafka_sidecar.proxy.cli.dead_letters.asking import PolicyAsker
     from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster
-    from kafka_sidecar.proxy.cli.dead_letters.replay import Mender, Order
-    from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+    from kafka_sidecar.proxy.cli.dead_letters.replay import Mender, Order, Tally
     from kafka_sidecar.proxy.config.loading import Config
 
 T = TypeVar("T")
@@ -88,9 +85,9 @@ def show_letters(
     at = options.target([topic], bootstrap_servers, config, command_config)
     found = _run(_find(at, topic, partition, offset, options.choice(None, None, None, rejection_id), limit))
     if not found:
-        _fail(f"{place}: there is no such letter")
+        exit_with_failure(f"{place}: there is no such letter")
     if as_json:
-        typer.echo(json.dumps([letter_json(*one, values) for one in found], indent=2))
+        say_json([letter_json(*one, values) for one in found])
         return
     for one in found:
         say(*letter_lines(*one, values))
@@ -122,8 +119,7 @@ def replay_letters(
     --config asks the policies of that file, also before a sidecar has it, and those set on topics.
     """
     from kafka_sidecar.proxy.cli.dead_letters.printing import asked_lines, tally_json, tally_lines
-    from kafka_sidecar.proxy.cli.dead_letters.replay import Order
-    from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+    from kafka_sidecar.proxy.cli.dead_letters.replay import Order, Tally
 
     codec = options.codec_of(compression)
     at = options.target(topics, bootstrap_servers, config, command_config)
@@ -181,15 +177,10 @@ def _run(job: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(job)
     except ClusterError as error:
-        _fail(str(error))
+        exit_with_failure(str(error))
     except KeyboardInterrupt:
         say("kafka-sidecar: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
-
-
-def _fail(message: str) -> NoReturn:
-    say(f"kafka-sidecar: {message}", err=True)
-    raise typer.Exit(1)
 
 
 async def _overview(at: options.Target, chosen: Choice, limit: int | None) -> Overview:

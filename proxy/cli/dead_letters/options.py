@@ -14,7 +14,7 @@ import typer
 
 from kafka_sidecar.dead_letters.letters import Choice
 from kafka_sidecar.plugins.units import milliseconds
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error
 from kafka_sidecar.proxy.config.dead_letters import name_for
 from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError

@@ -11,7 +11,7 @@ from kafka_sidecar.dead_letters.letter import Reasons
 from kafka_sidecar.dead_letters.letters import Letter
 from kafka_sidecar.dead_letters.overview import Overview
 from kafka_sidecar.proxy.cli.dead_letters.options import time_text
-from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+from kafka_sidecar.proxy.cli.dead_letters.replay import Tally
 
 INDENT = 18
 TITLES = ("letters", "topic", "policy", "reason", "mode", "client", "first", "last", "example")

@@ -5,24 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Protocol
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.config.sections import Authorization as Section
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
 from kafka_sidecar.proxy.features.authorization.checks import Check, CheckProduce, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
-from kafka_sidecar.proxy.features.authorization.descriptions import DescribedOffsets, DescribedTopics
+from kafka_sidecar.proxy.features.authorization.descriptions import CheckPages, DescribedOffsets, DescribedTopics
 from kafka_sidecar.proxy.features.authorization.group_apis import (
     GROUP_APIS,
     GROUP_DESCRIPTIONS,
     SHARE_GROUP_APIS,
     CheckStreams,
 )
-from kafka_sidecar.proxy.features.authorization.pages import CheckPages
 from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckShared
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
@@ -49,28 +48,7 @@ _CHECKS: Mapping[int, type[Check]] = {  # in place of `Check`
 _API_KEYS = {api.name: key for key, api in APIS.items()}
 
 
-class RuleSettings(Protocol):
-    """A rule of the configuration."""
-
-    @property
-    def principals(self) -> list[str]: ...
-    @property
-    def permission(self) -> str: ...
-    @property
-    def operations(self) -> Iterable[str]: ...
-    @property
-    def topics(self) -> list[str]: ...
-    @property
-    def groups(self) -> list[str]: ...
-    @property
-    def transactional_ids(self) -> list[str]: ...
-    @property
-    def cluster(self) -> bool: ...
-    @property
-    def apis(self) -> list[str]: ...
-
-
-def rules_of(settings: Iterable[RuleSettings]) -> list[Rule]:
+def rules_of(settings: Iterable[AclRule]) -> list[Rule]:
     """The rules of a configuration."""
     return [
         Rule(
@@ -83,7 +61,7 @@ def rules_of(settings: Iterable[RuleSettings]) -> list[Rule]:
     ]  # fmt: skip
 
 
-def _resources(of: RuleSettings) -> Iterable[tuple[Resource, list[str]]]:
+def _resources(of: AclRule) -> Iterable[tuple[Resource, list[str]]]:
     yield Resource.TOPIC, of.topics
     yield Resource.GROUP, of.groups
     yield Resource.TRANSACTIONAL_ID, of.transactional_ids
@@ -156,11 +134,7 @@ class AuthorizationFeature(Feature):
         current = self._current
         if current is None:
             return NO_STAGES
-        return Stages(
-            messages=current.stages(),
-            produce_guard=current.produce,
-            fetch_guard=current.fetch,
-        )
+        return Stages(messages=current.stages(), produce_guard=current.produce, fetch_guard=current.fetch)
 
 
 def feature(site: Site) -> Feature:

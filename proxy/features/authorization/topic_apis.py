@@ -136,12 +136,8 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
         reject=_reject_records,
     ),
     ApiKey.CREATE_PARTITIONS: elements.CREATE_PARTITIONS.extended(CheckedApi, need_of=partial(named, Operation.ALTER)),
-    ApiKey.ALTER_CONFIGS: elements.ALTER_CONFIGS.extended(
-        CheckedApi, need_of=partial(_config_resource, Operation.ALTER_CONFIGS)
-    ),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: elements.INCREMENTAL_ALTER_CONFIGS.extended(
-        CheckedApi, need_of=partial(_config_resource, Operation.ALTER_CONFIGS)
-    ),
+    ApiKey.ALTER_CONFIGS: elements.ALTER_CONFIGS.extended(CheckedApi, need_of=_altered),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: elements.INCREMENTAL_ALTER_CONFIGS.extended(CheckedApi, need_of=_altered),
     ApiKey.CREATE_TOPICS: elements.CREATE_TOPICS.extended(
         CheckedApi, unless=on_cluster(Operation.CREATE), need_of=partial(named, Operation.CREATE)
     ),

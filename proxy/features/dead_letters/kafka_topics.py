@@ -38,7 +38,7 @@ from kafka_sidecar.dead_letters.parcels import Letter, Parcel, build
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split
 from kafka_sidecar.plugins.bounded import Bounded
-from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
+from kafka_sidecar.proxy.features.dead_letters.held import HeldLanes, Lane
 from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_settings import (
     NotCreatedError,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Lock
@@ -16,12 +18,19 @@ from kafka_sidecar.dead_letters.parcels import Envelope, Fault, Letter, Parcel, 
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.policies.contract import WHOLE_BATCH
 from kafka_sidecar.policies.plans import Rejection
-from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
-from kafka_sidecar.proxy.features.dead_letters.targets import Target
+from kafka_sidecar.proxy.features.dead_letters.from_config import Target
 from kafka_sidecar.proxy.features.refused import RefusedBatch
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 MAX_REMEMBERED = 10_000  # batches of idempotent producers
 PARCEL_BYTES = 256 << 10
+log = logging.getLogger(__name__)
+
+MAX_SERIES = 1000  # dead letter topics; further ones are counted as OTHER
+OTHER = "(other)"
+LOG_INTERVAL_S = 10.0  # for one topic and reason
+# What is no loss: the record has been a letter before, or has gone where it can be found.
+HARMLESS = ("replayed",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +191,54 @@ def _reasons(batch: RefusedBatch) -> Reasons:
 
 def _first(batch: RefusedBatch) -> Rejection:
     return batch.rejections[0]
+
+
+class LetterStats:
+    """The counters of one process. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock``: seconds since 1970."""
+        self.queued: Counter[str] = Counter()  # letters, by dead letter topic
+        self.sent: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()  # by reason
+        self.repeated = 0  # records of batches that came again
+        self._lock = Lock()
+        self._lines = LogLimiter(LOG_INTERVAL_S, clock)
+
+    def queue(self, topic: str, letters: int) -> None:
+        if letters:
+            with self._lock:
+                self.queued[_series(self.queued, topic)] += letters
+
+    def note_sent(self, topic: str, letters: int) -> None:
+        with self._lock:
+            self.sent[_series(self.sent, topic)] += letters
+
+    def drop(self, topic: str | None, letter_topic: str | None, reason: str, letters: int, why: str = "") -> None:
+        """Records that are no letters, for this reason.
+
+        Args:
+            topic: that they were sent to, if it is known.
+            letter_topic: that they do not go to.
+            reason: a label value of metrics.
+            letters: how many; none is fine.
+            why: for a person.
+        """
+        if letters <= 0:
+            return
+        with self._lock:
+            self.dropped[reason] += letters
+            suppressed = self._lines.due(("dead letters dropped", letter_topic or "", reason))
+        if suppressed is None or reason in HARMLESS:
+            return
+        log.warning(
+            "dead letters dropped",
+            extra={
+                "reason": reason, "letters": letters, "topic": topic, "dead_letter_topic": letter_topic,
+                "detail": why or None, "suppressed": suppressed,
+            },
+        )  # fmt: skip
+
+
+def _series(counts: Counter[str], topic: str) -> str:
+    return topic if topic in counts or len(counts) < MAX_SERIES else OTHER

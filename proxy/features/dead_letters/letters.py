@@ -16,13 +16,11 @@ from kafka_sidecar.dead_letters.buffer import Buffer, Rate
 from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.features.dead_letters.from_config import entries_of, find_mistakes, reserved_topics
-from kafka_sidecar.proxy.features.dead_letters.keeper import Keeper, Rates
-from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
+from kafka_sidecar.proxy.features.dead_letters.from_config import Targets, entries_of, find_mistakes, reserved_topics
+from kafka_sidecar.proxy.features.dead_letters.held import HeldLanes, Lane
+from kafka_sidecar.proxy.features.dead_letters.keeper import Keeper, LetterStats, Rates
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
-from kafka_sidecar.proxy.features.dead_letters.stats import LetterStats
 from kafka_sidecar.proxy.features.dead_letters.store import Store
-from kafka_sidecar.proxy.features.dead_letters.targets import Targets
 from kafka_sidecar.proxy.features.feature import Feature, Site
 from kafka_sidecar.proxy.features.refused import RefusedBatch
 from kafka_sidecar.proxy.runtime.sending import Sender, Writer

@@ -18,8 +18,7 @@ from typing import TypeVar
 
 from kafka_sidecar.dead_letters.buffer import Buffer
 from kafka_sidecar.dead_letters.parcels import Parcel, merge
-from kafka_sidecar.proxy.features.dead_letters.held import Held
-from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes
+from kafka_sidecar.proxy.features.dead_letters.held import Held, HeldLanes
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 

@@ -21,7 +21,7 @@ from kafka_sidecar.proxy.exchanges.commits import Stage as CommitApiStage
 from kafka_sidecar.proxy.exchanges.fetched_records import Key, WaitRequired
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedStage, Looks, SharedStage, Show
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
-from kafka_sidecar.proxy.features.interception.services import Services
+from kafka_sidecar.proxy.features.interception.send_stage import Services
 from kafka_sidecar.proxy.relay.exchange import Client
 
 NO_LIMIT = TimeLimit("interception", inf, inf)

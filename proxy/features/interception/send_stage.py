@@ -21,10 +21,11 @@ from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
 from kafka_sidecar.interceptors.contract import UNKNOWN, AcknowledgedBatch, Context, SendError
 from kafka_sidecar.interceptors.producing import Details, Producers
 from kafka_sidecar.plugins.effects import TURN, Steps, TimeLeft, Work
+from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, are_light, is_light, takes_long
+from kafka_sidecar.proxy.exchanges.messages import client_context
 from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
-from kafka_sidecar.proxy.features.interception.services import Services
 from kafka_sidecar.proxy.relay.exchange import Client
 
 API = "Produce"
@@ -38,6 +39,17 @@ MIN_RECORD_BYTES = 7
 # What one byte can be inflated to at most, by codec: RFC 1951, the formats of snappy and LZ4, RFC 8878 (blocks that
 # repeat one byte).
 INFLATES_TO = (1, 1032, 22, 255, 32 << 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(FetchServices):
+    clock: Callable[[], int]  # ms since 1970
+    stopwatch: Callable[[], float]  # seconds of a clock that is never set
+    message_max_bytes: int  # that a batch may grow to
+
+    def context(self, client: Client, version: int, generation_id: int = UNKNOWN, **of_request: str | None) -> Context:
+        """Whose request it is."""
+        return client_context(self.clock, client, version, generation_id, **of_request)
 
 
 @dataclass(frozen=True, slots=True)

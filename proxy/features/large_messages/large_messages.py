@@ -19,9 +19,12 @@ from kafka_sidecar.large_messages.offsets import MAX_METADATA
 from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.exchanges.commits import Stage as CommitStage
+from kafka_sidecar.proxy.exchanges.fetch import Stage as FetchStage
 from kafka_sidecar.proxy.exchanges.messages import MessageStage
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages
-from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, FindSettings, ShareAssembleStage
+from kafka_sidecar.proxy.exchanges.produce import Stage as ProduceStage
+from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stages
+from kafka_sidecar.proxy.features.large_messages.assemble_stage import AssembleStage, ShareAssembleStage
 from kafka_sidecar.proxy.features.large_messages.delete_stage import Deletions
 from kafka_sidecar.proxy.features.large_messages.from_config import Topics, topics
 from kafka_sidecar.proxy.features.large_messages.object_needs import GetObject, PutObjects
@@ -43,60 +46,6 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 MAX_UNFINISHED_BYTES = 128 << 20  # of messages that clients with a deadline will ask for again
 
 
-class Assembling:
-    """Kept across reloads: what is in the log does not depend on the configuration."""
-
-    def __init__(
-        self, name_of: Callable[[bytes], str | None], id_of: Callable[[str], bytes], intervals: Intervals
-    ) -> None:
-        """
-        Args:
-            name_of: a topic's name by its id, as far as it is known here.
-            id_of: its id by its name, zeros if it is not known.
-            intervals: where messages begin and end, for commits.
-        """
-        self.stats = AssemblyStats(time.monotonic, intervals)
-        self.cache = SegmentCache(0)
-        self._ahead = ReadsAhead(0, time.perf_counter)
-        self._services = AssemblyServices(
-            name_of, id_of, self.stats.report, time.perf_counter, self.cache, Unfinished(MAX_UNFINISHED_BYTES), 0, 0,
-            ahead=self._ahead,
-        )  # fmt: skip
-
-    def apply(self, config: Config) -> None:
-        """Use this configuration for requests that begin from now on."""
-        section = config.large_messages
-        self.cache.resize(section.cache)
-        self._ahead.limit = section.cache
-        self._services = replace(
-            self._services,
-            inflate_limit=config.validation.max_batch,
-            read_ahead=section.read_ahead,
-            max_records=config.limits.max_records,
-            hold_for=tuple(section.hold_for),
-            li_clients=tuple(section.li_clients),
-            time_limit=TimeLimit("large_messages", section.timeout, config.threads.max_wait),
-        )
-
-    def stage(self, find: FindSettings) -> AssembleStage:
-        """The part in Fetch requests."""
-        return AssembleStage(find, self._services)
-
-    def deletions(self, find: FindSettings) -> Deletions:
-        """The part in DeleteRecords requests."""
-        return Deletions(find, self._services, self.stats.intervals, self.stats.deleted)
-
-    def stored_offsets(self, find: FindSettings) -> StoredOffsets:
-        """The part in OffsetFetch requests."""
-        services = self._services
-        refused, resumed = self.stats.refused_offset, services.resume_points.note
-        return StoredOffsets(find, services, self.stats.intervals, refused, resumed)
-
-    def share_stage(self, find: FindSettings) -> ShareAssembleStage:
-        """The part in ShareFetch requests."""
-        return ShareAssembleStage(find, self._services)
-
-
 class LargeMessages(Feature):
     """The current settings. A request that has begun is handled by those that were current then."""
 
@@ -108,26 +57,31 @@ class LargeMessages(Feature):
         """
         self.stats = LargeMessageStats(time.monotonic)
         self.topics = Topics()
-        self.intervals = Intervals(clock=time.monotonic)
-        self.assembling = Assembling(name_of, id_of, self.intervals)
-        self._name_of = name_of
+        self.intervals = Intervals(clock=time.monotonic)  # where messages begin and end, for commits
         self._id_of = id_of
         self._progress = ProgressStore(time.monotonic, self.stats.orphaned)
         self._services = Services(
             self.topics.find, self.stats, TopicLimits(time.monotonic), os.urandom, id_of,
             rights=WriteRights(time.monotonic), progress=self._progress,
         )  # fmt: skip
+        # What assembly keeps, it keeps across reloads: what is in the log does not depend on the configuration.
+        self.assembly_stats = AssemblyStats(time.monotonic, self.intervals)
+        self.cache = SegmentCache(0)
+        self._ahead = ReadsAhead(0, time.perf_counter)
+        self._assembly = AssemblyServices(
+            name_of, id_of, self.assembly_stats.report, time.perf_counter, self.cache,
+            Unfinished(MAX_UNFINISHED_BYTES), 0, 0, ahead=self._ahead,
+        )  # fmt: skip
         self._max_commit_metadata = MAX_METADATA
         self._objects: ObjectStore | None = None
 
     def families(self) -> Iterator[Family]:
         """All metrics of large messages."""
-        cache = self.assembling.cache
         self._progress.expire()
         yield from self.stats.families()
-        yield from self.assembling.stats.families()
-        yield counter("large_messages_cache_hits", "Segments that were in the cache when needed", cache.hits)
-        yield gauge("large_messages_cache_bytes", "Bytes of the segments in the cache", cache.bytes)
+        yield from self.assembly_stats.families()
+        yield counter("large_messages_cache_hits", "Segments that were in the cache when needed", self.cache.hits)
+        yield gauge("large_messages_cache_bytes", "Bytes of the segments in the cache", self.cache.bytes)
 
     def topic_state(self, name: str) -> Mapping[str, Any]:
         found = self.topics.find(name)
@@ -145,78 +99,43 @@ class LargeMessages(Feature):
         return partial(self._apply, new, store, config)
 
     def stages(self) -> Stages:
-        messages: dict[int, MessageStage | None]
-        messages = {ApiKey.OFFSET_FETCH: self.offset_fetch(), ApiKey.DELETE_RECORDS: self.deletions()}
+        topics, services, assembly = self.topics, self._services, self._assembly
+        if not topics.are_enabled:
+            return NO_STAGES
+        find, intervals, id_of = topics.find, self.intervals, self._id_of
+        stats, assembly_stats = self.stats, self.assembly_stats
+        produce: list[ProduceStage] = [ObjectStage(services)] if topics.store_objects else []
+        fetch: list[FetchStage] = [AssembleStage(find, assembly)]
+        if topics.deliver_headers:
+            fetch.append(
+                SafeOffsetStage(find, intervals, id_of, services.li_clients, services.max_inflated, services.time_limit)
+            )
+        messages: dict[int, MessageStage] = {
+            ApiKey.DELETE_RECORDS: Deletions(find, assembly, intervals, assembly_stats.deleted)
+        }
+        commits: list[CommitStage] = []
+        if topics.store_offsets:
+            messages[ApiKey.OFFSET_FETCH] = StoredOffsets(
+                find, assembly, intervals, assembly_stats.refused_offset, assembly.resume_points.note
+            )
+            commits.append(
+                OffsetStage(
+                    find, intervals, id_of, stats.stored_offsets, services.li_clients, self._max_commit_metadata
+                )
+            )
         return Stages(
-            produce_checks=tuple(filter(None, (self.segment_stage(),))),
-            produce=tuple(filter(None, (self.object_stage(), self.split_stage()))),
-            fetch=tuple(filter(None, (self.assemble_stage(), self.safe_offset_stage()))),
-            acquired=tuple(filter(None, (self.share_stage(),))),
-            commits=tuple(filter(None, (self.offset_stage(),))),
-            messages={key: stage for key, stage in messages.items() if stage is not None},
+            produce_checks=(SegmentStage(services),),
+            produce=(*produce, SplitStage(services)),
+            fetch=fetch,
+            acquired=(ShareAssembleStage(find, assembly),),
+            commits=commits,
+            messages=messages,
         )
 
     def register(self, performer: Performer) -> None:
         """Say how the needs of this feature are met."""
         performer.add(PutObjects, self._put)
         performer.add(GetObject, self._get)
-
-    def segment_stage(self) -> SegmentStage | None:
-        """Their part in Produce before anything is changed."""
-        return SegmentStage(self._services) if self.topics.are_enabled else None
-
-    def object_stage(self) -> ObjectStage | None:
-        """Their part in Produce before batches are split, if values of a topic are stored as objects."""
-        return ObjectStage(self._services) if self.topics.store_objects else None
-
-    def split_stage(self) -> SplitStage | None:
-        """Their part in Produce."""
-        return SplitStage(self._services) if self.topics.are_enabled else None
-
-    def assemble_stage(self) -> AssembleStage | None:
-        """Their part in Fetch requests."""
-        return self.assembling.stage(self.topics.find) if self.topics.are_enabled else None
-
-    def safe_offset_stage(self) -> SafeOffsetStage | None:
-        """Their part in Fetch requests of topics whose consumers get li's headers."""
-        if not self.topics.deliver_headers:
-            return None
-        services = self._services
-        return SafeOffsetStage(
-            self.topics.find,
-            self.intervals,
-            self._id_of,
-            services.li_clients,
-            services.max_inflated,
-            services.time_limit,
-        )
-
-    def share_stage(self) -> ShareAssembleStage | None:
-        """Their part in ShareFetch requests."""
-        return self.assembling.share_stage(self.topics.find) if self.topics.are_enabled else None
-
-    def deletions(self) -> Deletions | None:
-        """Their part in DeleteRecords."""
-        return self.assembling.deletions(self.topics.find) if self.topics.are_enabled else None
-
-    def offset_stage(self) -> OffsetStage | None:
-        """Their part in OffsetCommit and TxnOffsetCommit, if offsets of a topic may be stored as li does."""
-        if not self.topics.store_offsets:
-            return None
-        return OffsetStage(
-            self.topics.find,
-            self.intervals,
-            self._id_of,
-            self.stats.stored_offsets,
-            self._services.li_clients,
-            self._max_commit_metadata,
-        )
-
-    def offset_fetch(self) -> StoredOffsets | None:
-        """What looks into OffsetFetch, if offsets of a topic may be stored as li does."""
-        if not self.topics.store_offsets:
-            return None
-        return self.assembling.stored_offsets(self.topics.find)
 
     async def _put(self, need: PutObjects) -> None:
         if self._objects is None:
@@ -231,17 +150,20 @@ class LargeMessages(Feature):
     def _apply(self, new: Topics, store: ObjectStore | None, config: Config) -> None:
         self.topics = new
         self._objects = store
-        self.assembling.apply(config)
+        section, max_records = config.large_messages, config.limits.max_records
+        time_limit = TimeLimit("large_messages", section.timeout, config.threads.max_wait)
+        li_clients, max_inflated = tuple(section.li_clients), config.validation.max_batch
         self._max_commit_metadata = config.interception.max_commit_metadata
+        self.cache.resize(section.cache)
+        self._ahead.limit = section.cache
         self._services = replace(
-            self._services,
-            settings_of=new.find,
-            max_inflated=config.validation.max_batch,
-            max_records=config.limits.max_records,
-            li_clients=tuple(config.large_messages.li_clients),
-            time_limit=TimeLimit("large_messages", config.large_messages.timeout, config.threads.max_wait),
-            max_record_errors=config.limits.max_record_errors,
-        )
+            self._services, settings_of=new.find, max_inflated=max_inflated, max_records=max_records,
+            li_clients=li_clients, time_limit=time_limit, max_record_errors=config.limits.max_record_errors,
+        )  # fmt: skip
+        self._assembly = replace(
+            self._assembly, inflate_limit=max_inflated, max_records=max_records, li_clients=li_clients,
+            time_limit=time_limit, read_ahead=section.read_ahead, hold_for=tuple(section.hold_for),
+        )  # fmt: skip
 
 
 def _object_store(config: Config) -> ObjectStore | None:

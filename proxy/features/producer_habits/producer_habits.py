@@ -1,20 +1,43 @@
-"""How producers have to send, in a running sidecar: the entries of the configuration that is applied."""
+"""How producers have to send, in a running sidecar: the entries that are applied, and violations of them.
+
+Violations are counted, logged, and stored by ids that clients get too (design D12).
+"""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.producers import CODECS
+from kafka_sidecar.proxy.exchanges.repeated import Repeated, cut, describe_batch
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Rejections, Site, Stages
-from kafka_sidecar.proxy.features.producer_habits.habits import Entries
+from kafka_sidecar.proxy.features.producer_habits.clients import ACKS, Key, Producers
+from kafka_sidecar.proxy.features.producer_habits.habits import Entries, Entry, Fault, explain
 from kafka_sidecar.proxy.features.producer_habits.stage import HabitsStage, HeadStage
-from kafka_sidecar.proxy.features.producer_habits.stats import HabitStats
+from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.logs import timestamp
-from kafka_sidecar.proxy.telemetry.metrics import Family
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter
+
+log = logging.getLogger(__name__)
+
+MAX_SERIES = 1000  # combinations of topic, habit and mode; further ones are counted as OTHER
+OTHER = "(other)"
+LOG_INTERVAL_S = 60.0  # for one client, topic, habits and mode
+BY_HABITS = "(producers)"  # in place of a policy
+REMEDY = (
+    "Change the producer's configuration as the message says; `kafka-sidecar topics TOPIC` prints all that is required "
+    "of the topic's producers, and `/producers` how each client sends. If the requirement is wrong for this client, "
+    "add an entry for its principal before the one that applied, or set mode: shadow."
+)
 
 
 class ProducerHabitsFeature(Feature):
@@ -71,3 +94,202 @@ class ProducerHabitsFeature(Feature):
 def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
     return ProducerHabitsFeature(site)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A set of habits in which one client differs from what a topic requires, seen once or more often."""
+
+    id: str
+    key: Key
+    mode: str
+    faults: tuple[Fault, ...]
+    source: str  # the entry that applied
+    since: float  # seconds since the epoch
+    at: float  # the last time
+    times: int  # batches
+    # Of the last time:
+    partition: int
+    session: int
+    client: str | None  # its address
+    header: BatchHeader | None
+
+    @property
+    def habits(self) -> str:
+        return ", ".join(fault.habit for fault in self.faults)
+
+
+class HabitStats:
+    """The counters of one process about producers' habits."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock  # seconds since the epoch
+        # (topic, habit, mode) -> batches; mode "shadow": they were allowed
+        self.violations: Counter[tuple[str, str, str]] = Counter()
+        self.batches = [[0] * len(ACKS) for _ in CODECS]  # by codec and `index_of` the acks
+        self.producers = Producers()
+        self.recent = Repeated[Violation](clock)
+        # Whether a topic has series of its own whatever other names clients send.
+        self.is_reserved: Callable[[str], bool] = lambda topic: False
+        self._lines = LogLimiter(LOG_INTERVAL_S, clock)
+
+    def families(self) -> Iterator[Family]:
+        """The metrics."""
+        yield counter(
+            "producer_violations",
+            "Batches of producers that do not send as required; in mode shadow: that were allowed; of habits that are "
+            "averages: minutes",
+            self.violations, "topic", "habit", "mode",
+        )  # fmt: skip
+        yield counter(
+            "producer_batches", "Batches in topics for which producers are looked at, as they came", self._batches(),
+            "compression", "acks",
+        )  # fmt: skip
+        yield counter(
+            "forgotten_producers", "Clients that /producers no longer lists, because there were too many",
+            self.producers.forgotten,
+        )  # fmt: skip
+
+    def _batches(self) -> dict[tuple[str, str], int]:
+        return {
+            (codec, acks): number
+            for codec, numbers in zip(CODECS, self.batches, strict=True)
+            for acks, number in zip(ACKS, numbers, strict=True)
+            if number
+        }
+
+    def violated(
+        self, key: Key, partition: int, faults: Sequence[Fault], enforced: bool, entry: Entry, client: Client,
+        header: BatchHeader | None,
+    ) -> str:  # fmt: skip
+        """A batch was not sent as required. Returns the id, for the client."""
+        mode = "enforce" if enforced else "shadow"
+        found = self._store(key, partition, faults, mode, entry, client, header)
+        kind = (mode, *map(str, key), found.habits)
+        if (suppressed := self._lines.due(kind)) is not None:
+            if enforced:
+                log.warning("producer rejected", extra=keys_of(found, suppressed))
+            else:
+                log.warning("producer would be rejected", extra=keys_of(found, suppressed))
+        return found.id
+
+    def small_on_average(self, key: Key, faults: Sequence[Fault], entry: Entry, client: Client) -> None:
+        """The batches of a minute were smaller than required, together."""
+        found = self._store(key, -1, faults, "shadow", entry, client, None)
+        if (suppressed := self._lines.due(("small", *map(str, key), found.habits))) is not None:
+            log.warning("producer sends small batches", extra=keys_of(found, suppressed))
+
+    def _store(
+        self, key: Key, partition: int, faults: Sequence[Fault], mode: str, entry: Entry, client: Client,
+        header: BatchHeader | None,
+    ) -> Violation:  # fmt: skip
+        topic, habits = key.topic, [str(fault.habit) for fault in faults]
+        for habit in habits:
+            self._count(topic, habit, mode)
+        kind = (*map(str, key), mode, *habits)
+        return self.recent.store(
+            kind,
+            lambda since, at, times: Violation(
+                self.recent.id_of(*kind), key, mode, tuple(faults), entry.source, since, at, times, partition,
+                client.number, client.host, header,
+            ),
+        )  # fmt: skip
+
+    def _count(self, topic: str, habit: str, mode: str) -> None:
+        key = (topic, habit, mode)
+        if key not in self.violations and len(self.violations) >= MAX_SERIES:
+            has_room = len(self.violations) < 2 * MAX_SERIES and self.is_reserved(topic)
+            key = key if has_room else (OTHER, habit, mode)
+        self.violations[key] += 1
+
+    # As `feature.Rejections`
+
+    @property
+    def prefix(self) -> str:
+        return self.recent.prefix
+
+    def rows(self, number: int) -> Iterable[dict[str, Any]]:
+        return map(_row, self.recent.newest(number))
+
+    def explain(self, rejection_id: str) -> dict[str, Any] | None:
+        found = self.recent.find(rejection_id)
+        return _explain(found) if found is not None else None
+
+
+def keys_of(found: Violation, suppressed: int) -> dict[str, object]:
+    return {
+        "rejection": found.id,
+        "topic": found.key.topic,
+        "partition": found.partition if found.partition >= 0 else None,
+        "mode": found.mode,
+        "reason": found.habits,
+        "detail": explain(found.key.topic, found.faults),
+        "principal": found.key.principal,
+        "client": found.client,
+        "client_id": found.key.client_id,
+        "client_software": found.key.software,
+        "session": found.session,
+        "suppressed": suppressed,
+    }
+
+
+def _summary(found: Violation) -> dict[str, Any]:
+    """With the keys of a rejected batch, and its own."""
+    return {
+        "id": found.id,
+        "timestamp": timestamp(found.at),
+        "topic": found.key.topic,
+        "partition": found.partition,
+        "mode": found.mode,
+        "policy": BY_HABITS,
+        "reason": found.habits,
+        "message": explain(found.key.topic, found.faults),
+        "index": -1,
+        "rejected_records": max(0, found.header.count) if found.header is not None and found.mode == "enforce" else 0,
+        "session": found.session,
+        "client": found.client,
+        "client_id": found.key.client_id,
+        "producer": {
+            "principal": found.key.principal,
+            "software": found.key.software,
+            "client": found.client,
+            "habits": [str(fault.habit) for fault in found.faults],
+            "times": found.times,
+            "since": timestamp(found.since),
+        },
+    }
+
+
+def _row(found: Violation) -> dict[str, Any]:
+    return {
+        **_summary(found),
+        "partition": found.partition if found.partition >= 0 else None,
+        "outcome": "rejected" if found.mode == "enforce" else "allowed",
+        "client_software": found.key.software,
+        "principal": found.key.principal,
+    }
+
+
+def _explain(found: Violation) -> dict[str, Any]:
+    summary = _summary(found)
+    return {
+        **{name: summary[name] for name in ("id", "timestamp", "topic", "partition", "mode")},
+        "outcome": "rejected" if found.mode == "enforce" else "allowed",
+        **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
+        "records": [],
+        "client": {
+            "session": found.session,
+            "client": found.client,
+            "client_id": found.key.client_id,
+            "client_software": found.key.software,
+            "principal": found.key.principal,
+        },
+        "batch": describe_batch(found.header),
+        "configuration": None,
+        "producer": {
+            **summary["producer"],
+            "source": found.source,
+            "faults": [cut(fault.of(found.key.topic)) for fault in found.faults],
+        },
+        "remedy": REMEDY,
+    }  # fmt: skip

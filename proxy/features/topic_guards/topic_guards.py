@@ -19,10 +19,9 @@ from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.features import feature as features
 from kafka_sidecar.proxy.features.denials import Denial, Denials, Source
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Stages
-from kafka_sidecar.proxy.features.topic_guards.automatic import NamedTopics
+from kafka_sidecar.proxy.features.topic_guards.automatic import NamedTopics, StreamsTopics
 from kafka_sidecar.proxy.features.topic_guards.guards import Guards
 from kafka_sidecar.proxy.features.topic_guards.stages import GUARDED_APIS, GuardTopics, Site
-from kafka_sidecar.proxy.features.topic_guards.streams import StreamsTopics
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 log = logging.getLogger(__name__)

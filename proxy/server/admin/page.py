@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Protocol
@@ -11,7 +14,8 @@ from typing import Protocol
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.types import host_port
-from kafka_sidecar.proxy.server.admin.refusals import Refusals
+from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
+from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 JSON = "application/json"
 RENDER_INTERVAL_S = 1.0  # between two renderings of /metrics, which take milliseconds of the event loop
@@ -19,6 +23,11 @@ RENDER_INTERVAL_S = 1.0  # between two renderings of /metrics, which take millis
 
 FILES_FOLDER = "/page/"  # of the page for browsers, which is "/"; they have no data
 OPEN = ("/livez", "/readyz")  # for probes, which have no token; `/readyz?verbose` is not among them
+log = logging.getLogger(__name__)
+
+LOG_INTERVAL_S = 10.0  # for one reason and address
+MAX_PATH_CHARS = 249  # of what clients choose
+REASONS = {401: "token", 403: "host"}  # by status
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +107,27 @@ def is_host_allowed(host: str, config: Config) -> bool:
 
 
 FORBIDDEN = json_page(403, {"error": "the Host header names another host: see the setting admin.allowed_hosts"})
+
+
+class Refusals:
+    """Those of one port."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.counts: Counter[str] = Counter(dict.fromkeys(REASONS.values(), 0))
+        self._lines = LogLimiter(LOG_INTERVAL_S, clock)
+
+    def note(self, status: int, target: str, address: str) -> None:
+        """A response to a request for ``target``, path and query, from an address."""
+        if (reason := REASONS.get(status)) is None:
+            return
+        self.counts[reason] += 1
+        if (suppressed := self._lines.due(("admin request refused", reason, address))) is not None:
+            path = target.partition("?")[0][:MAX_PATH_CHARS]
+            log.warning(
+                "admin request refused",
+                extra={"reason": reason, "detail": path, "client": address, "suppressed": suppressed},
+            )
+
+    def families(self) -> Iterable[Family]:
+        """Their metric."""
+        return [counter("admin_requests_refused", "Requests that the admin port refused", dict(self.counts), "reason")]

@@ -20,7 +20,7 @@ from kafka_sidecar.proxy.runtime.connection_state import (
     with_removed,
 )
 from kafka_sidecar.proxy.runtime.program import collections_paused
-from kafka_sidecar.proxy.server.admin.effective import in_force
+from kafka_sidecar.proxy.server.admin.effective import describe_topic, in_force, list_topics
 from kafka_sidecar.proxy.server.admin.live.live import Live
 from kafka_sidecar.proxy.server.admin.live.sample import Sample, Samples, closed_rows
 from kafka_sidecar.proxy.server.admin.log_levels import LevelError, LogLevels
@@ -29,17 +29,16 @@ from kafka_sidecar.proxy.server.admin.page import (
     JSON,
     RENDER_INTERVAL_S,
     Page,
+    Refusals,
     Stream,
     is_host_allowed,
     json_page,
 )
 from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
-from kafka_sidecar.proxy.server.admin.refusals import Refusals
 from kafka_sidecar.proxy.server.admin.rejections import explain_rejection, list_rejections, why_unknown
 from kafka_sidecar.proxy.server.admin.tap.open_tap import Deliver
 from kafka_sidecar.proxy.server.admin.tap.streams import TapStreams
 from kafka_sidecar.proxy.server.admin.tap.wanted import Wanted
-from kafka_sidecar.proxy.server.admin.topics import describe_topic, list_topics
 from kafka_sidecar.proxy.server.server import Server
 
 if TYPE_CHECKING:  # of what only an open tap imports

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from functools import partial
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -15,7 +14,6 @@ from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 if TYPE_CHECKING:
-    from kafka_sidecar.proxy.features.denials import Denial, Denials
     from kafka_sidecar.proxy.features.validation.rejections import RecentRejections, RejectedBatch
     from kafka_sidecar.proxy.features.validation.rules import Applied
 
@@ -58,16 +56,12 @@ def _newest(server: Server, number: int) -> Iterator[dict[str, Any]]:
     """With whose they are."""
     recent = _recent(server)
     batches = recent.newest(number) if recent is not None else ()
-    denied = (map(partial(_row_of_denial, of), of.newest(number)) for of in server.features.denials)
-    others = (map(_row_of_other, one.newest(number)) for one in server.features.rejections)
-    return merge(map(_row, batches), *denied, *others, key=itemgetter("timestamp"), reverse=True)
+    others = (one.rows(number) for one in server.features.rejections)
+    return merge(map(_row, batches), *others, key=itemgetter("timestamp"), reverse=True)
 
 
 def explain_rejection(server: Server, rejection_id: str) -> dict[str, Any] | None:
     """All that is known of one rejected batch or denial; None if it is not known."""
-    for denials in server.features.denials:
-        if (denial := denials.find(rejection_id)) is not None:
-            return _explain_denial(denials, denial)
     others = (one.explain(rejection_id) for one in server.features.rejections)
     if (found := next(filter(None, others), None)) is not None:
         return found
@@ -93,8 +87,8 @@ def why_unknown(server: Server, rejection_id: str) -> str:
     """Why nothing is known of an id."""
     from kafka_sidecar.proxy.features.validation.rejections import MAX_RECENT
 
-    recent, denials = _recent(server), server.features.denials
-    prefixes = [f"{one.prefix}-" for one in (recent, *denials, *server.features.rejections) if one is not None]
+    recent = _recent(server)
+    prefixes = [f"{one.prefix}-" for one in (recent, *server.features.rejections) if one is not None]
     if not prefixes:
         return "this sidecar validates nothing and denies nothing"
     if rejection_id.startswith(tuple(prefixes)):
@@ -126,34 +120,6 @@ def _summary(batch: RejectedBatch) -> dict[str, Any]:
     }
 
 
-def _summary_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
-    """With the keys of a rejected batch, and its own."""
-    return {
-        "id": denial.id,
-        "timestamp": timestamp(denial.at),
-        "topic": denial.resource if denial.resource_type == "topic" else None,
-        "partition": None,
-        "mode": denial.mode,
-        "policy": of.source.policy,
-        "reason": denial.reason,
-        "message": denial.message,
-        "index": -1,
-        "rejected_records": 0,
-        "session": denial.session,
-        "client_id": denial.client_id,
-        "dead_letter_topic": None,
-        "denial": {
-            "principal": denial.principal,
-            "operation": denial.operation,
-            "resource_type": denial.resource_type,
-            "resource": denial.resource,
-            "api": denial.api,
-            "times": denial.times,
-            "since": timestamp(denial.since),
-        },
-    }
-
-
 def _row(batch: RejectedBatch) -> dict[str, Any]:
     sender = batch.origin.sender
     return {
@@ -162,51 +128,6 @@ def _row(batch: RejectedBatch) -> dict[str, Any]:
         "client": sender.client,
         "client_software": sender.client_software,
         "principal": sender.principal,
-    }
-
-
-def _row_of_denial(of: Denials, denial: Denial) -> dict[str, Any]:
-    return {
-        **_summary_of_denial(of, denial),
-        "outcome": "denied" if denial.mode == "enforce" else "allowed",
-        "client": denial.client,
-        "client_software": denial.client_software,
-        "principal": denial.principal,
-    }
-
-
-def _row_of_other(row: dict[str, Any]) -> dict[str, Any]:
-    """Of a producer that does not send as is required."""
-    producer = row.get("producer") or {}
-    return {
-        **row,
-        "partition": row["partition"] if (row["partition"] or 0) >= 0 else None,
-        "outcome": OUTCOMES.get(row["mode"], "allowed"),
-        "client": producer.get("client"),
-        "client_software": producer.get("software"),
-        "principal": producer.get("principal"),
-    }
-
-
-def _explain_denial(of: Denials, denial: Denial) -> dict[str, Any]:
-    summary = _summary_of_denial(of, denial)
-    shown = ("id", "timestamp", "topic", "partition", "mode")
-    return {
-        **{name: summary[name] for name in shown},
-        "outcome": "denied" if denial.mode == "enforce" else "allowed",
-        **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
-        "records": [],
-        "client": {
-            "session": denial.session,
-            "client": denial.client,
-            "client_id": denial.client_id,
-            "client_software": denial.client_software,
-            "principal": denial.principal,
-        },
-        "batch": None,
-        "configuration": None,
-        "denial": summary["denial"],
-        "remedy": of.source.remedy,
     }
 
 

@@ -10,13 +10,13 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from kafka_sidecar.plugins.units import seconds
-from kafka_sidecar.proxy.features.producer_habits.rows import join_rows
+from kafka_sidecar.proxy.features.producer_habits.clients import join_rows
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.admin.live.live import Live
 from kafka_sidecar.proxy.server.admin.live.sample import Sample, own_sample
@@ -26,14 +26,16 @@ from kafka_sidecar.proxy.server.admin.page import (
     JSON,
     RENDER_INTERVAL_S,
     Page,
+    Refusals,
     Stream,
     is_host_allowed,
     json_page,
 )
-from kafka_sidecar.proxy.server.admin.refusals import Refusals
+from kafka_sidecar.proxy.server.admin.tap.open_tap import Deliver
 from kafka_sidecar.proxy.server.admin.tap.streams import TapStreams
+from kafka_sidecar.proxy.server.admin.tap.wanted import Wanted
+from kafka_sidecar.proxy.server.workers.channel import CloseTap, OpenTap, TapLines
 from kafka_sidecar.proxy.server.workers.supervisor import Supervisor, Worker
-from kafka_sidecar.proxy.server.workers.taps import AllWorkers
 from kafka_sidecar.proxy.server.workers.totals import NOT_SUMS, Totals
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import Family
@@ -92,6 +94,42 @@ LISTINGS = {
     "/connections": Listing("connections", 200, "duration_s"),
     "/producers": Listing("producers", 500, "at", is_falling=True, join=join_rows),
 }
+
+
+class AllWorkers:
+    """The taps of all workers: each is opened in all of them, and in those that are started meanwhile."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._numbers = count(1)
+        self._open: dict[int, tuple[Wanted, Deliver]] = {}
+        supervisor.on_tap_lines = self._received
+
+    def open(self, wanted: Wanted, deliver: Deliver) -> Callable[[], None]:
+        """As `Hub.open`."""
+        number = next(self._numbers)
+        self._open[number] = wanted, deliver
+        for worker in self._serving():
+            worker.send(OpenTap(number, wanted))
+
+        def close() -> None:
+            del self._open[number]
+            for worker in self._serving():
+                worker.send(CloseTap(number))
+
+        return close
+
+    def repeat(self, worker: Worker) -> None:
+        """The worker has been started again."""
+        for number, (wanted, _) in self._open.items():
+            worker.send(OpenTap(number, wanted))
+
+    def _serving(self) -> list[Worker]:
+        return [worker for worker in self._supervisor.workers if worker.is_serving]
+
+    def _received(self, lines: TapLines) -> None:
+        if (found := self._open.get(lines.tap)) is not None:
+            found[1](lines.lines, lines.number, lines.skipped)
 
 
 class WorkerPages:

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -18,6 +19,7 @@ from kafka_sidecar.proxy.features.compose import find_mistakes
 from kafka_sidecar.proxy.runtime.program import Stop
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.server.admin.pages import Admin
+from kafka_sidecar.proxy.server.admin.tap.wanted import Wanted
 from kafka_sidecar.proxy.server.process import Process
 from kafka_sidecar.proxy.server.workers.channel import (
     Alive,
@@ -36,14 +38,37 @@ from kafka_sidecar.proxy.server.workers.channel import (
     Serve,
     Serving,
     Start,
+    TapLines,
     ToWorker,
 )
-from kafka_sidecar.proxy.server.workers.taps import OwnTaps
 from kafka_sidecar.proxy.telemetry.logs import configure
 
 log = logging.getLogger("kafka_sidecar")
 
 ALIVE_INTERVAL_S = 5.0
+MAX_WAITING_BYTES = 1 << 20  # of lines of taps, for the supervisor; a worker waits for no reader
+
+
+class OwnTaps:
+    """The taps of one worker, for its supervisor."""
+
+    def __init__(self, admin: Admin, channel: Channel) -> None:
+        self._admin = admin
+        self._channel = channel
+        self._close: dict[int, Callable[[], None]] = {}
+
+    def open(self, number: int, wanted: Wanted) -> None:
+        def deliver(lines: bytes, count: int, skipped: int) -> None:
+            if self._channel.waiting_bytes > MAX_WAITING_BYTES:
+                lines, count, skipped = b"", 0, skipped + count
+            self._channel.send(TapLines(number, lines, count, skipped))
+
+        if number not in self._close:
+            self._close[number] = self._admin.open_tap(wanted, deliver)
+
+    def close(self, number: int) -> None:
+        if (close := self._close.pop(number, None)) is not None:
+            close()
 
 
 async def serve(end: socket.socket) -> int:

@@ -23,7 +23,7 @@ from kafka_sidecar.pipeline.dead_letters.command import chosen, report_lines, su
 from kafka_sidecar.pipeline.dead_letters.replay import tally_of, tally_rows
 from kafka_sidecar.pipeline.dead_letters.source import load_letters
 from kafka_sidecar.pipeline.records.segments import find_segments
-from kafka_sidecar.proxy.cli.dead_letters.tally import Row, Tally
+from kafka_sidecar.proxy.cli.dead_letters.replay import Row, Tally
 from pipeline.conftest import SMALL
 from pipeline.records.logs import stored, write_log
 

@@ -12,7 +12,7 @@ from support.admin import command, get_json
 from support.rejecting import SECRET, guarded, rejected
 from typer.testing import CliRunner
 
-from kafka_sidecar.proxy.cli import admin_client
+from kafka_sidecar.proxy.cli import admin_client, pages
 from kafka_sidecar.proxy.cli.main import app
 
 
@@ -103,7 +103,7 @@ def test_what_is_not_known_of_a_rejection_has_no_line(monkeypatch: pytest.Monkey
         "records": [], "rejected_records": 0,
         "client": {"client": "127.0.0.1:4711"}, "batch": None, "configuration": None, "remedy": "Update the client",
     }  # fmt: skip
-    monkeypatch.setattr(admin_client, "ask", lambda admin, page: known)
+    monkeypatch.setattr(pages, "ask", lambda admin, page: known)
     assert CliRunner().invoke(app, ["explain", "x3k9qd-1f"]).output.splitlines() == [
         "orders-3: rejected at 2026-11-01T08:00:00Z by limits (damaged)",
         "  message     The records have no end",
@@ -114,13 +114,13 @@ def test_what_is_not_known_of_a_rejection_has_no_line(monkeypatch: pytest.Monkey
 
 def test_levels_that_differ_between_workers_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = {"workers": {"0": {"level": "info", "loggers": {}}, "1": {"level": "debug", "loggers": {}}}}
-    monkeypatch.setattr(admin_client, "ask", lambda admin, path, method="GET": answer)
+    monkeypatch.setattr(pages, "ask", lambda admin, path, method="GET": answer)
     printed = CliRunner().invoke(app, ["log-level"])
     assert (printed.exit_code, json.loads(printed.output)) == (0, answer)
 
 
 def test_what_differs_between_workers_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     answer: dict[str, object] = {"workers": {"0": {"topics": []}, "1": {"topics": []}}}
-    monkeypatch.setattr(admin_client, "ask", lambda admin, path: answer)
+    monkeypatch.setattr(pages, "ask", lambda admin, path: answer)
     printed = CliRunner().invoke(app, ["topics"])
     assert (printed.exit_code, json.loads(printed.output)) == (0, answer)

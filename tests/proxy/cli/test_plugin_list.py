@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from kafka_sidecar.policies.registry import POLICIES
-from kafka_sidecar.proxy.cli.plugin_list import list_plugins, load_or_exit
+from kafka_sidecar.proxy.cli.output import list_plugins, load_or_exit
 
 
 def test_a_configured_entry_replaces_the_plug_in_of_its_name_and_a_broken_one_has_the_reason() -> None:

@@ -20,7 +20,7 @@ UNUSED = {
     "kafka_sidecar.policies",
     "kafka_sidecar.proxy.cli.inject",
     "kafka_sidecar.proxy.cli.main",
-    "kafka_sidecar.proxy.cli.operate",
+    "kafka_sidecar.proxy.cli.pages",
     "rich",
     "kafka_sidecar.deploy",
     "kafka_sidecar.schemas",

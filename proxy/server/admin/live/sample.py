@@ -21,9 +21,9 @@ from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import describe_waiting, first_to_show
+from kafka_sidecar.proxy.server.admin.effective import configuration_hash, describe_topic
 from kafka_sidecar.proxy.server.admin.readiness import verbose_readiness
 from kafka_sidecar.proxy.server.admin.rejections import latest
-from kafka_sidecar.proxy.server.admin.topics import configuration_hash, describe_topic
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family

@@ -12,8 +12,7 @@ from kafka_sidecar.dead_letters.letters import Choice, OutgoingRecord
 from kafka_sidecar.policies.plans import ignore_failure
 from kafka_sidecar.proxy.cli.dead_letters.asking import PolicyAsker
 from kafka_sidecar.proxy.cli.dead_letters.cluster import ClusterError
-from kafka_sidecar.proxy.cli.dead_letters.replay import Order, PartitionReplay
-from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+from kafka_sidecar.proxy.cli.dead_letters.replay import Order, PartitionReplay, Tally
 from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
 
 

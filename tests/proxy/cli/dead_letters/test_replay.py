@@ -13,8 +13,7 @@ from kafka_sidecar.dead_letters.letter import REPLAYED, Reasons
 from kafka_sidecar.dead_letters.letters import Choice, OutgoingRecord
 from kafka_sidecar.proxy.cli.dead_letters import producer, replay
 from kafka_sidecar.proxy.cli.dead_letters.cluster import ClusterError
-from kafka_sidecar.proxy.cli.dead_letters.replay import MendError, Order, PartitionReplay
-from kafka_sidecar.proxy.cli.dead_letters.tally import Tally
+from kafka_sidecar.proxy.cli.dead_letters.replay import MendError, Order, PartitionReplay, Tally
 
 DLQ = ("dlq", 0)
 INVALID_RECORD, FENCED, DENIED, TOO_LARGE = 87, 90, 29, 10

@@ -9,8 +9,8 @@ from support.produce_requests import batch, produce_request
 from kafka_sidecar.audit.contract import AuditedClient
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.produce_counts import ProduceWalk, Sent, acknowledge
-from kafka_sidecar.proxy.features.auditing import copies
-from kafka_sidecar.proxy.features.auditing.copies import Copies
+from kafka_sidecar.proxy.features.auditing import counting as copies
+from kafka_sidecar.proxy.features.auditing.counting import Copies
 
 VERSION = 9
 APP = AuditedClient("app", None, "10.0.0.1")

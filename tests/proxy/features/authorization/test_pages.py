@@ -12,7 +12,7 @@ from kafka_sidecar.codec.envelope import decode_request
 from kafka_sidecar.codec.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.config.sections import AclRule
-from kafka_sidecar.proxy.features.authorization.pages import PAGE
+from kafka_sidecar.proxy.features.authorization.descriptions import PAGE
 from kafka_sidecar.proxy.relay.exchange import Send
 
 KEY = ApiKey.DESCRIBE_TOPIC_PARTITIONS

@@ -250,7 +250,8 @@ def test_a_replica_needs_cluster_action_and_no_right_to_read(version: int, repli
         assert errors(alice.fetch(0, -1, "open", "closed", replica=replica)) == (False, [TOPIC_DENIED] * 2)
         assert errors(follower.fetch(0, -1, "closed", replica=replica)) == (True, [0])
         assert errors(follower.fetch(0, -1, "closed")) == (False, [TOPIC_DENIED])
-    (denials,) = features.denials
+    denials = features.made["authorization"].denials
+    assert denials is not None
     (denial,) = {one.message for one in denials.newest() if one.principal == "User:alice"}
     assert denial == "User:alice is not authorized to cluster_action kafka-cluster (Fetch)"
 

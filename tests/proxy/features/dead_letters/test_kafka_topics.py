@@ -25,8 +25,8 @@ from support.letters import parcel
 from kafka_sidecar.codec.records import batches
 from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.proxy.features.dead_letters import kafka_topics as module
+from kafka_sidecar.proxy.features.dead_letters.held import HeldLanes
 from kafka_sidecar.proxy.features.dead_letters.kafka_topics import Creation, LetterTopics
-from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 UNKNOWN_TOPIC, AUTHORIZATION, POLICY, REPLICATION, CONFIG, EXISTS = 3, 29, 44, 38, 40, 36

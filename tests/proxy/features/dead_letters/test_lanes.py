@@ -14,7 +14,7 @@ from support.letters import names_of, parcel
 from kafka_sidecar.dead_letters.buffer import Buffer
 from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.proxy.features.dead_letters import store as module
-from kafka_sidecar.proxy.features.dead_letters.lanes import HeldLanes, Lane
+from kafka_sidecar.proxy.features.dead_letters.held import HeldLanes, Lane
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.features.dead_letters.store import Store
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from kafka_sidecar.plugins.patterns import matches, may_overlap
 from kafka_sidecar.proxy.config.dead_letters import TopicDeadLetters
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.features.dead_letters.from_config import find_mistakes
-from kafka_sidecar.proxy.features.dead_letters.targets import Target, Targets
+from kafka_sidecar.proxy.features.dead_letters.from_config import Target, Targets, find_mistakes
 
 
 def section(topic: str, **settings: Any) -> TopicDeadLetters:

@@ -13,8 +13,7 @@ from support.interception import Adds, Opened
 from kafka_sidecar.interceptors.catalog import InterceptorCatalog, InterceptorSettings
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.interception.from_config import NoReport, catalog, describe_interceptors
-from kafka_sidecar.proxy.features.interception.interception import Interception
-from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.features.interception.interception import Interception, InterceptionStats
 
 REPORT = InterceptionStats(lambda: 0.0)
 

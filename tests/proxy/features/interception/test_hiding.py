@@ -21,7 +21,7 @@ from kafka_sidecar.interceptors.records import ConsumerRecords
 from kafka_sidecar.plugins.values import Context
 from kafka_sidecar.proxy.exchanges.fetched_records import PartitionReading, Remaining
 from kafka_sidecar.proxy.features.interception.consume_stage import ChainLook
-from kafka_sidecar.proxy.features.interception.stats import InterceptionStats
+from kafka_sidecar.proxy.features.interception.interception import InterceptionStats
 
 GOOD = build_batch([NewRecord(b"secret")])
 _MESSAGE = b"\1\0" + bytes(8) + pack(">i", -1) + pack(">i", 6) + b"secret"

@@ -12,7 +12,7 @@ from support.interception import Commits, Intercepting
 
 from kafka_sidecar.interceptors.contract import TopicPartition
 from kafka_sidecar.interceptors.metrics import Histogram, Metric
-from kafka_sidecar.proxy.features.interception.stats import LOG_INTERVAL_S, InterceptionStats
+from kafka_sidecar.proxy.features.interception.interception import LOG_INTERVAL_S, InterceptionStats
 from kafka_sidecar.proxy.server.admin.exposition import render
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 from kafka_sidecar.proxy.telemetry.metrics import Metrics

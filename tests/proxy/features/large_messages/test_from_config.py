@@ -18,8 +18,10 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.features.compose import find_mistakes as of_features
+from kafka_sidecar.proxy.features.feature import NO_STAGES
 from kafka_sidecar.proxy.features.large_messages.from_config import MAX_CACHED_TOPICS, topics
 from kafka_sidecar.proxy.features.large_messages.large_messages import LargeMessages
+from kafka_sidecar.proxy.features.large_messages.split_stage import SplitStage
 
 LI = {
     "large.message.enabled": True,
@@ -174,7 +176,7 @@ def test_a_configuration_applies_once_it_is_used() -> None:
     large = LargeMessages(lambda topic_id: None, lambda name: NO_ID)
     use = large.load(config("a:1", large_messages={"topics": [{"name": "orders"}]}))
     assert large.topics.find("orders") is None
-    assert large.split_stage() is None
+    assert large.stages() is NO_STAGES
     use()
-    assert large.split_stage() is not None
+    assert [type(stage) for stage in large.stages().produce] == [SplitStage]
     assert large.topics.find("orders") is not None

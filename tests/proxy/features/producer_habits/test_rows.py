@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.producer_habits import sent
 
-from kafka_sidecar.proxy.features.producer_habits.clients import Producer, key_of
+from kafka_sidecar.proxy.features.producer_habits.clients import Producer, join_rows, key_of
 from kafka_sidecar.proxy.features.producer_habits.habits import Habit
-from kafka_sidecar.proxy.features.producer_habits.rows import join_rows
 
 SIZES = ("x", "x" * 50, "x" * 3000)
 

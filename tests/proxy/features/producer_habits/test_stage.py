@@ -72,7 +72,7 @@ def test_a_batch_that_is_not_sent_as_required_is_rejected_and_others_are_forward
     ]
     if version >= FIRST_WITH_RECORD_ERRORS:
         message = read(version, response).responses[0].partition_responses[0].error_message
-        (found,) = asking.stats.newest(10)
+        (found,) = asking.stats.rows(10)
         assert message == (
             "idempotence: Topic orders requires batches with a producer id, not without: set enable.idempotence=true "
             f"(kafka-sidecar explain {found['id']})"

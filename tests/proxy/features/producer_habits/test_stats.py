@@ -11,7 +11,7 @@ from support.producer_habits import Asking, entry, habits, sent
 from kafka_sidecar.proxy.exchanges.repeated import MAX_RECENT
 from kafka_sidecar.proxy.features.producer_habits.clients import key_of
 from kafka_sidecar.proxy.features.producer_habits.habits import Entry
-from kafka_sidecar.proxy.features.producer_habits.stats import LOG_INTERVAL_S, MAX_SERIES, OTHER, HabitStats
+from kafka_sidecar.proxy.features.producer_habits.producer_habits import LOG_INTERVAL_S, MAX_SERIES, OTHER, HabitStats
 
 CLIENT = FakeClient(number=3, host="10.0.0.1")
 BATCH = sent("one", "two").header
@@ -60,7 +60,7 @@ def test_all_that_is_known_of_a_violation_is_explained() -> None:
 def test_the_last_ones_are_stored_newest_first() -> None:
     stats = Asking().stats
     ids = [violate(stats, f"app-{number}") for number in range(MAX_RECENT + 5)]
-    assert [one["id"] for one in stats.newest(2)] == ids[:-3:-1]
+    assert [one["id"] for one in stats.rows(2)] == ids[:-3:-1]
     assert stats.explain(ids[4]) is None
     assert stats.explain(ids[5]) is not None
 

@@ -22,8 +22,7 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.registries import registries
 from kafka_sidecar.proxy.features import compose
 from kafka_sidecar.proxy.features.interception import from_config as interception
-from kafka_sidecar.proxy.features.schema_registries.from_config import find_mistakes
-from kafka_sidecar.proxy.features.schema_registries.registries import SchemaRegistries
+from kafka_sidecar.proxy.features.schema_registries import SchemaRegistries, find_mistakes
 from kafka_sidecar.proxy.features.validation import from_config as validation
 from kafka_sidecar.schemas.ids import SchemaId
 from kafka_sidecar.schemas.registry import LatestOf, Registry, RegistryError, SchemaOf, SettingsRegistry

@@ -36,7 +36,8 @@ def codes(of: Exchanged) -> list[tuple[str, int]]:
 
 
 def denied(features: Features) -> list[tuple[str, str, str]]:
-    (denials,) = features.denials
+    denials = features.made["topic_guards"].denials
+    assert denials is not None
     return [(one.api, one.resource, one.mode) for one in denials.newest()]
 
 

@@ -164,7 +164,8 @@ def test_in_shadow_all_is_created_and_counted() -> None:
     found = create(features, broker, topic("A"), topic("b", -1), topic("c"), topic("old", -1))
     assert codes(found) == [("A", 0), ("b", 0), ("c", 0), ("old", EXISTS)]
     assert found.is_same
-    (denials,) = features.denials
+    denials = features.made["topic_guards"].denials
+    assert denials is not None
     assert sorted((one.resource, one.mode, one.reason) for one in denials.newest()) == [
         ("A", "shadow", "naming"), ("b", "shadow", "partitions"),
     ]  # fmt: skip
@@ -339,7 +340,8 @@ def test_in_shadow_lists_are_appended_to_by_the_broker() -> None:
     features, broker = guarded({**GUARD, "mode": "shadow"}), GuardedBroker({"a": Topic(3, 1)})
     assert changed(features, broker, ("cleanup.policy", APPEND, "compact")).is_same
     assert broker.topics["a"].configs == {"cleanup.policy": "delete,compact"}
-    (denials,) = features.denials
+    denials = features.made["topic_guards"].denials
+    assert denials is not None
     assert [one.message for one in denials.newest()] == [
         "a: cleanup.policy=delete,compact, allowed: delete or compact (topic_guards, entry 1)"
     ]

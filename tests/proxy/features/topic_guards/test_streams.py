@@ -18,7 +18,7 @@ from kafka_sidecar.codec.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-from kafka_sidecar.proxy.features.topic_guards.streams import computed_partitions
+from kafka_sidecar.proxy.features.topic_guards.automatic import computed_partitions
 
 LOADING, TIMED_OUT, NOT_ALLOWED = 14, 7, 29
 

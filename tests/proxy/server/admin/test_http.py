@@ -28,11 +28,15 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.server.admin import exposition
 from kafka_sidecar.proxy.server.admin import http as http_module
 from kafka_sidecar.proxy.server.admin import pages as pages_module
-from kafka_sidecar.proxy.server.admin import places as places_module
-from kafka_sidecar.proxy.server.admin.http import MAX_REQUEST_BYTES, AdminToken, TokenError, serve_admin
+from kafka_sidecar.proxy.server.admin.http import (
+    MAX_CONNECTIONS,
+    MAX_REQUEST_BYTES,
+    AdminToken,
+    TokenError,
+    serve_admin,
+)
 from kafka_sidecar.proxy.server.admin.page import Page
 from kafka_sidecar.proxy.server.admin.pages import Admin
-from kafka_sidecar.proxy.server.admin.places import MAX_CONNECTIONS
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
 
@@ -234,7 +238,7 @@ async def test_metrics_are_rendered_once_a_second_and_are_never_older_than_their
 
 
 async def test_a_connection_over_the_limit_takes_the_place_of_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places_module, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(http_module, "MAX_CONNECTIONS", 2)
     async with pages("127.0.0.1:1") as (_, port), connected(port) as one, connected(port) as two:
         await until(lambda: len(protocols[-1].places) == 2)
         assert (await get(port, "/livez"))[0] == 200

@@ -7,8 +7,7 @@ from collections.abc import Awaitable
 from unittest.mock import Mock, create_autospec
 
 from kafka_sidecar.proxy.server.admin.http import AdminProtocol, AdminServer
-from kafka_sidecar.proxy.server.admin.page import Page, json_page
-from kafka_sidecar.proxy.server.admin.refusals import Refusals
+from kafka_sidecar.proxy.server.admin.page import Page, Refusals, json_page
 
 REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_sidecar.proxy.server.admin.places import MAX_CONNECTIONS, MAX_PER_ADDRESS, Places
+from kafka_sidecar.proxy.server.admin.http import MAX_CONNECTIONS, MAX_PER_ADDRESS, Places
 
 
 class Visitor:

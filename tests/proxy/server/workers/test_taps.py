@@ -12,7 +12,7 @@ from kafka_sidecar.proxy.server.admin.page import Page, Stream
 from kafka_sidecar.proxy.server.workers.channel import CloseTap, OpenTap, Prepared, Serve, Serving, TapLines
 from kafka_sidecar.proxy.server.workers.pages import WorkerPages
 from kafka_sidecar.proxy.server.workers.supervisor import FIRST_PAUSE_S
-from kafka_sidecar.proxy.server.workers.taps import MAX_WAITING_BYTES, OwnTaps
+from kafka_sidecar.proxy.server.workers.worker import MAX_WAITING_BYTES, OwnTaps
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 
 

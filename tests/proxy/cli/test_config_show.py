@@ -15,8 +15,8 @@ from support.snapshots import admin_port
 from typer.testing import CliRunner, Result
 
 from kafka_sidecar.plugins.settings import VariableText
+from kafka_sidecar.proxy.cli.config_show import lines_of, scalar
 from kafka_sidecar.proxy.cli.main import app
-from kafka_sidecar.proxy.cli.operate.config_show import lines_of, scalar
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.server.admin import effective as effective_module
 from kafka_sidecar.proxy.server.admin.effective import effective

@@ -12,8 +12,8 @@ from support.fake_broker import FakeBroker
 from support.snapshots import admin_port, family, sidecar, snapshot, worker
 from typer.testing import CliRunner, Result
 
+from kafka_sidecar.proxy.cli import output
 from kafka_sidecar.proxy.cli.main import app
-from kafka_sidecar.proxy.cli.operate import tables
 from kafka_sidecar.proxy.server.admin.live.troubles import MAX_TROUBLES
 
 HOSTILE = "evil\x1b[31m\n‮name"
@@ -118,7 +118,7 @@ async def test_a_real_sidecar_is_shown() -> None:
 
 
 def test_in_a_narrow_terminal_long_facts_are_folded_below_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "width", lambda: 60)
+    monkeypatch.setattr(output, "width", lambda: 60)
     lines = status(snapshot(sidecar=sidecar(reasons=["because " * 20]))).output.splitlines()
     assert max(map(len, lines)) <= 60
     assert lines[1].startswith("  !! not ready: because")
@@ -127,7 +127,7 @@ def test_in_a_narrow_terminal_long_facts_are_folded_below_each_other(monkeypatch
 
 @pytest.mark.parametrize("columns", [20, 60, 400])
 def test_narrow_and_wide_terminals_get_all_of_a_table(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "width", lambda: columns)
-    lines = list(tables.table(("name", "port"), [("a-broker-with-a-rather-long-name", 19094), ("日本", 1)]))
+    monkeypatch.setattr(output, "width", lambda: columns)
+    lines = list(output.table(("name", "port"), [("a-broker-with-a-rather-long-name", 19094), ("日本", 1)]))
     assert all(len(line) <= columns for line in lines)
     assert "".join("".join(lines).split()).count("19094") == 1

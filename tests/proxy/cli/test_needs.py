@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_sidecar.proxy.cli.operate.connect.needs import MAX_MATCHES, Creation, Need, has_patterns, needs_of
+from kafka_sidecar.proxy.cli.connect.topics import MAX_MATCHES, Creation, Need, has_patterns, needs_of
 from kafka_sidecar.proxy.config.loading import Config
 
 

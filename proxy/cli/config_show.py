@@ -15,8 +15,7 @@ import typer
 import yaml
 
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, Ca, TokenFile, ask
-from kafka_sidecar.proxy.cli.output import say
-from kafka_sidecar.proxy.cli.plugin_list import exit_with_error
+from kafka_sidecar.proxy.cli.output import exit_with_error, say, say_json
 from kafka_sidecar.proxy.cli.run import BootstrapServers, ConfigFile
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -58,7 +57,7 @@ def show_config(
     if given:
         values, sources = _without_defaults(values, sources) or ({}, {})
     if as_json:
-        typer.echo(json.dumps({**found, "values": values, "sources": sources}, indent=2))
+        say_json({**found, "values": values, "sources": sources})
     else:
         say(*(f"# {line}" for line in head), *(lines_of(values, sources) if values else ["{}"]))
 

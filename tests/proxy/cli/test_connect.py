@@ -18,9 +18,9 @@ from support.secured_broker import PASSWORD, secured
 from typer.testing import CliRunner, Result
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.cli.connect.checks import check_all, summary
+from kafka_sidecar.proxy.cli.connect.report import Check, failed, ok
 from kafka_sidecar.proxy.cli.main import app
-from kafka_sidecar.proxy.cli.operate.connect.checks import check_all, summary
-from kafka_sidecar.proxy.cli.operate.connect.report import Check, failed, ok
 
 HOSTILE = "evil\x1b[2J\nname"
 

@@ -5,15 +5,13 @@ Exit codes: 0 ready, 1 no sidecar answers, 2 a flag is invalid, 3 not ready.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer
 
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca, TokenFile, ask
-from kafka_sidecar.proxy.cli.operate.tables import age, cell, folded, table
-from kafka_sidecar.proxy.cli.output import say
+from kafka_sidecar.proxy.cli.output import age, cell, folded, say, say_json, table
 from kafka_sidecar.proxy.server.admin.live.reading import Series, Snapshot, by_worker, each
 from kafka_sidecar.proxy.telemetry.readable import NONE, duration, number, size
 
@@ -27,7 +25,7 @@ def show_status(admin: AdminUrl = None, token_file: TokenFile = None, ca: Ca = N
     """Print how a running sidecar is, troubles first."""
     found = Snapshot(ask(AdminPort(admin, token_file, ca), "/snapshot"))
     if as_json:
-        typer.echo(json.dumps({"ready": found.is_ready, **found.values}, indent=2))
+        say_json({"ready": found.is_ready, **found.values})
     else:
         say(*_head(found), *_facts(found), *_apis(found), *_nodes(found))
     if not found.is_ready:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.config.registries import registries
+from kafka_sidecar.proxy.config.sasl import SecretError, read_secret
 from kafka_sidecar.proxy.features.feature import Feature, Site
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, gauge, histogram
 from kafka_sidecar.schemas.registry import Registry
 
 NAME = "schema_registry_"
+SECRET_FILES = ("password_file", "token_file", "client_secret_file")
 
 
 class SchemaRegistries(Feature):
@@ -102,3 +104,20 @@ def _state(registry: Registry) -> Mapping[str, Any]:
 def feature(site: Site) -> Feature:
     """As `compose.FEATURES` says."""
     return SchemaRegistries()
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """No registry is asked anything."""
+    opened = registries(config.schema_registries)
+    for name, entry in config.schema_registries.items():
+        at = ("schema_registries", name)
+        try:
+            opened[name]
+        except ValueError as error:
+            setting, _, text = str(error).partition(": ")
+            yield Mistake((*at, setting), text)
+        for setting in SECRET_FILES:
+            try:
+                read_secret(None, getattr(entry, setting), "")
+            except SecretError as error:
+                yield Mistake((*at, setting), str(error).partition(": ")[2])

@@ -1,1 +1,0 @@
-"""Schema registries that policies and interceptors ask: opened, watched and counted."""
