@@ -54,7 +54,7 @@ from kafka_sidecar.proxy.relay.exchange import (
 
 NO_TAGS_BYTES = 1  # after the topics, in a flexible version: no tagged field with brokers' addresses (KIP-951)
 FIRST_WITH_LOG_START = first_version(PartitionData, "log_start_offset")
-_INT16, _INT64 = Struct(">h"), Struct(">q")
+_INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
 class FetchedPartition:
@@ -174,6 +174,10 @@ class StageRun(FindsLarge, Protocol):
         """The request has come whole. What goes to the broker: the same object where nothing is changed."""
         ...
 
+    def open_relayed(self, isolation_level: int) -> None:
+        """In place of `open`, where the stage relays requests: this one goes to the broker as it comes."""
+        raise NotImplementedError
+
     def wants(self, topic: str) -> bool:
         """Whether `partition` is to be called for the records of this topic."""
         ...
@@ -208,6 +212,10 @@ class Stage(Protocol):
     def hides(self, topic: str) -> bool:
         """Whether a client must not get records of this topic unseen."""
         ...
+
+    def relays(self, client: Client, version: int) -> bool:
+        """Whether it looks at responses alone, as long as the client's name and software stay."""
+        return False
 
     def start(self, client: Client, version: int) -> StageRun:
         """Begin with a request of this client."""
@@ -260,8 +268,7 @@ class FetchExchanges:
         head_at = at + CLIENT_ID_AT
         if guard is not None or is_wanted:
             if self.guard is None and seen.session_epoch == NO_SESSION and self._is_known(seen.topics):
-                start = partial(self._exchange, version, client, self.stages, None)
-                return Look(data[head_at : seen.named_to], start)
+                return self._look(version, client, seen, data, head_at)
             return self._exchange(version, client, self.stages if is_wanted else (), guard)
         # A guard has to know whether it is a replica's.
         if (
@@ -273,6 +280,14 @@ class FetchExchanges:
         if seen.goes_on and not seen.topics:
             return Pass(data[head_at : seen.epoch_at], epoch=True, tail=data[seen.topics_at : at + size])
         return None
+
+    def _look(self, version: int, client: Client, seen: FetchGlance, data: bytes, head_at: int) -> Look:
+        """What is done with a request without a session, and with those that begin alike."""
+        head = data[head_at : seen.named_to]
+        asked = _INT32.unpack_from(data, seen.max_bytes_at)[0]
+        if asked <= self._limits.max_response and all(stage.relays(client, version) for stage in self.stages):
+            return Look(head, partial(self._relayed, version, client, seen.isolation_level), relays=True)
+        return Look(head, partial(self._exchange, version, client, self.stages, None))
 
     def _may_be_wanted(self, seen: FetchGlance, client: Client) -> bool:
         """Whether the response may have records that a stage wants; if not, it need not be collected."""
@@ -311,6 +326,12 @@ class FetchExchanges:
         return FetchExchange(runs, self._name_of, version, self._limits, messages)
 
 
+    def _relayed(self, version: int, client: Client, isolation_level: int) -> FetchExchange:
+        exchange = self._exchange(version, client, self.stages, None)
+        exchange.open_relayed(isolation_level)
+        return exchange
+
+
 class FetchExchange(StagedExchange[StageRun]):
     """One Fetch request and its response."""
 
@@ -332,6 +353,11 @@ class FetchExchange(StagedExchange[StageRun]):
         self._limits = limits
         self._name_of = name_of
         self._version = version
+
+    def open_relayed(self, isolation_level: int) -> None:
+        """In place of `request`, where it goes to the broker as it comes."""
+        for run in self._runs:
+            run.open_relayed(isolation_level)
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         check_fetch_partitions(frame, self._version, self._limits.max_partitions)
