@@ -175,8 +175,8 @@ class StageRun(FindsLarge, Protocol):
         ...
 
     def open_relayed(self, isolation_level: int) -> None:
-        """In place of `open`, where the stage relays requests: this one goes to the broker as it comes."""
-        raise NotImplementedError
+        """In place of `open`, where all stages relay requests: this one goes to the broker as it comes."""
+        return
 
     def wants(self, topic: str) -> bool:
         """Whether `partition` is to be called for the records of this topic."""
@@ -324,7 +324,6 @@ class FetchExchanges:
         checks = [run] if guard is not None and (run := guard.start(client, version)) is not None else []
         messages = MessageRuns(checks, version, self._limits) if checks else None
         return FetchExchange(runs, self._name_of, version, self._limits, messages)
-
 
     def _relayed(self, version: int, client: Client, isolation_level: int) -> FetchExchange:
         exchange = self._exchange(version, client, self.stages, None)
