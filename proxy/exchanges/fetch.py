@@ -251,6 +251,10 @@ class StageRun(FindsLarge, Protocol):
         """The request has come whole. What goes to the broker: the same object where nothing is changed."""
         ...
 
+    def open_relayed(self, isolation_level: int) -> None:
+        """In place of `open`, where all stages relay requests: this one goes to the broker as it comes."""
+        return
+
     def wants(self, topic: str) -> bool:
         """Whether `partition` is to be called for the records of this topic."""
         ...
@@ -285,6 +289,10 @@ class Stage(Protocol):
     def hides(self, topic: str) -> bool:
         """Whether a client must not get records of this topic unseen."""
         ...
+
+    def relays(self, client: Client, version: int) -> bool:
+        """Whether it looks at responses alone, as long as the client's name and software stay."""
+        return False
 
     def start(self, client: Client, version: int) -> StageRun:
         """Begin with a request of this client."""
@@ -337,8 +345,7 @@ class FetchExchanges:
         if guard is None and not is_wanted:
             return self._passes_alike(version, seen, data, at, size)
         if self.guard is None and seen.session_epoch == NO_SESSION and self._is_known(seen.topics):
-            start = partial(self._exchange, version, client, self.stages, None)
-            return Look(data[at + CLIENT_ID_AT : seen.named_to], start)
+            return self._look(version, client, seen, data, at + CLIENT_ID_AT)
         return self._exchange(version, client, self.stages if is_wanted else (), guard)
 
     def _passes_alike(self, version: int, seen: FetchGlance, data: bytes, at: int, size: int) -> Pass | None:
@@ -350,6 +357,14 @@ class FetchExchanges:
         if seen.goes_on and not seen.topics:
             return Pass(data[head_at : seen.epoch_at], epoch=True, tail=data[seen.topics_at : at + size])
         return None
+
+    def _look(self, version: int, client: Client, seen: FetchGlance, data: bytes, head_at: int) -> Look:
+        """What is done with a request without a session, and with those that begin alike."""
+        head = data[head_at : seen.named_to]
+        asked = _INT32.unpack_from(data, seen.max_bytes_at)[0]
+        if asked <= self._limits.max_response and all(stage.relays(client, version) for stage in self.stages):
+            return Look(head, partial(self._relayed, version, client, seen.isolation_level), relays=True)
+        return Look(head, partial(self._exchange, version, client, self.stages, None))
 
     def _may_be_wanted(self, seen: FetchGlance, client: Client) -> bool:
         """Whether the response may have records that a stage wants; if not, it need not be collected."""
@@ -387,6 +402,11 @@ class FetchExchanges:
         messages = MessageRuns(checks, version, self._limits) if checks else None
         return FetchExchange(runs, self._name_of, version, self._limits, messages)
 
+    def _relayed(self, version: int, client: Client, isolation_level: int) -> FetchExchange:
+        exchange = self._exchange(version, client, self.stages, None)
+        exchange.open_relayed(isolation_level)
+        return exchange
+
 
 class FetchExchange(StagedExchange[StageRun]):
     """One Fetch request and its response."""
@@ -409,6 +429,11 @@ class FetchExchange(StagedExchange[StageRun]):
         self._limits = limits
         self._name_of = name_of
         self._version = version
+
+    def open_relayed(self, isolation_level: int) -> None:
+        """In place of `request`, where it goes to the broker as it comes."""
+        for run in self._runs:
+            run.open_relayed(isolation_level)
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         check_fetch_partitions(frame, self._version, self._limits.max_partitions)

@@ -71,14 +71,23 @@ class Look(Protocol):
     def left_of(self, batch: Batch, records: Records, asked: Collection[Key]) -> Records | None:
         """The records that the client gets, the same object if nothing changes; None: it must not get any yet.
 
-        ``asked``: what has been waited for. What raises an error is shown the same records again, and no others twice.
+        The checksum is not checked: before anything changes, or is said of the records, `check_crc` has to be called.
+
+        Args:
+            asked: what has been waited for. What raises an error is shown the same records again, no others twice.
 
         Raises:
             WaitRequired: something is needed first.
             ThreadRequiredError: it would take long.
-            CodecError: the records cannot be read.
+            CodecError: the records cannot be read, or are not what the checksum says.
         """
         ...
+
+
+def check_crc(batch: Batch) -> None:
+    """Raises CodecError if the checksum is wrong: with a new one, damaged records would look valid."""
+    if not batch.crc_is_right():
+        raise CodecError("a wrong checksum")
 
 
 class Report(Protocol):
@@ -243,8 +252,6 @@ class PartitionReading:
         if visibility is not SHOWN:
             return b"" if visibility is Visibility.SKIPPED and self._look.hides else batch.data
         try:
-            if not batch.crc_is_right():  # with a new checksum, damaged records would look valid
-                raise CodecError("a wrong checksum")
             records = self._inflated.pop(at, None) or batch.records(limit, self._max_records)
             try:
                 left = self._look.left_of(batch, records, self.asked)

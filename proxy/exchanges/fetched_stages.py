@@ -103,6 +103,9 @@ class FetchedStage(Stage):
     def hides(self, topic: str) -> bool:
         return self._looks.hides(topic)
 
+    def relays(self, client: Client, version: int) -> bool:
+        return not self._services.holds(client, version)
+
     def start(self, client: Client, version: int) -> FetchedRun:
         return FetchedRun(self._looks, self._services, client, version)
 
@@ -132,14 +135,17 @@ class FetchedRun(StageRun):
 
     def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
         services, client, version = self._services, self._client, self._version
-        self._isolation_level = start.isolation_level
-        self._show = self._looks.begin(client, version, FETCH)
+        self.open_relayed(start.isolation_level)
         # A request that continues a session does not name the offsets that it has named before.
         if start.continues_session or not services.holds(client, version):
             return frame
         self._held = HeldFetch(client, version, start.isolation_level, services.name_of, services.hidden_offsets)
         self.wants_empty = True
         return (yield from self._held.skip_hidden(frame))
+
+    def open_relayed(self, isolation_level: int) -> None:
+        self._isolation_level = isolation_level
+        self._show = self._looks.begin(self._client, self._version, FETCH)
 
     def wants(self, topic: str) -> bool:
         return self._looks.wants(topic)

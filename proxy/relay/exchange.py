@@ -223,6 +223,9 @@ class Look:
 
     head: bytes  # from the client id on
     start: Callable[[], Exchange]  # a new one for each request
+    # Whether it looks at their responses alone: later ones go to the broker as they come, and `Exchange.request` is not
+    # called.
+    relays: bool = False
 
 
 # Is shown the request of ``size`` bytes that begins at data[at], as much of it as has arrived.

@@ -200,13 +200,14 @@ class Routes:
 class Known:
     """What is known of requests that begin alike."""
 
-    __slots__ = ("acks", "end", "epoch", "head", "is_watched", "route", "start", "tail")
+    __slots__ = ("acks", "end", "epoch", "head", "is_watched", "relays", "route", "start", "tail")
 
     def __init__(self, route: Route, alike: Pass, start: Callable[[], Exchange] | None) -> None:
         self.route = route
         self.head, self.epoch, self.tail = alike.head, alike.epoch, alike.tail
         self.end = CLIENT_ID_AT + len(alike.head)  # in a frame
         self.start = start  # the exchange of each; None: none is needed
+        self.relays = False  # whether it looks at the responses alone
         self.is_watched = True  # by the route's tap
         self.acks: int | None = None  # of Produce requests, if they are in the head; any number but 0: not 0
 
@@ -266,6 +267,7 @@ def known_of(route: Route, found: Look | Pass, seen: Seen) -> Known | None:
     both = Pass(max(mine.head, alike.head, key=len), mine.epoch or alike.epoch, max(mine.tail, alike.tail, key=len))
     known = Known(route, both, found.start if isinstance(found, Look) else None)
     known.is_watched = seen.is_watched
+    known.relays = isinstance(found, Look) and found.relays
     return known
 
 

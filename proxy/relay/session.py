@@ -327,16 +327,16 @@ class Session(Identity):
         counts = route.counts
         counts.requests += 1
         counts.request_bytes += size
-        tap, exchange = route.tap, None
+        tap, exchange, relays = route.tap, None, False
         if route.glances:
             if known is not None:
                 exchange = known.start() if known.start is not None else None
-                is_watched = known.is_watched
+                is_watched, relays = known.is_watched, known.relays
             else:
                 exchange, is_watched = self._look(route, key_version, data, at, size)
             if not is_watched:
                 tap = None
-        if gates or exchange is not None:
+        if gates or (exchange is not None and not relays):
             self._request_driver.take(route, exchange, correlation_id if waits is not None else None, tap, gates)
             return size
         watch = (
@@ -345,7 +345,7 @@ class Session(Identity):
             else tap.show_request(self, self.tap_state, self._client_frames, data, at, size, waits, self._now)
         )
         if waits is not None:
-            self._waiting.append((route, waits, self._now, size, None, watch))
+            self._waiting.append((route, waits, self._now, size, exchange, watch))
         else:
             self._unanswered += 1
         return size

@@ -70,7 +70,10 @@ def kind(exchange: Driven | None) -> type | None:
     return type(exchange.exchange) if exchange is not None else None
 
 
-def fetching(version: int, *topics: str, epoch: int = -1, session: int = 9, client_id: str = "app") -> bytes:
+def fetching(
+    version: int, *topics: str, epoch: int = -1, session: int = 9, client_id: str = "app", **fields: Any
+) -> bytes:
     data = [{"topic": name, "topic_id": topic_id(name), "partitions": [{"partition": 0}]} for name in topics]
-    entity = oracle.request(ApiKey.FETCH, version, replica_id=-1, session_id=session, session_epoch=epoch, topics=data)
+    sessions = {"session_id": session, "session_epoch": epoch}
+    entity = oracle.request(ApiKey.FETCH, version, replica_id=-1, topics=data, **sessions, **fields)
     return oracle.request_frame(entity, 7, client_id)

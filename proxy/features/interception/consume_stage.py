@@ -18,7 +18,7 @@ from kafka_sidecar.interceptors.contract import Context, Interceptor, Offsets
 from kafka_sidecar.interceptors.guard import ResolveRequired
 from kafka_sidecar.plugins.effects import Need, TimeLeft, TimeLimit
 from kafka_sidecar.proxy.exchanges.commits import Stage as CommitApiStage
-from kafka_sidecar.proxy.exchanges.fetched_records import Key, WaitRequired
+from kafka_sidecar.proxy.exchanges.fetched_records import Key, WaitRequired, check_crc
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedStage, Looks, SharedStage, Show
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_CONSUMED_BYTES
 from kafka_sidecar.proxy.features.interception.send_stage import Services
@@ -106,6 +106,7 @@ class ChainLook:
         return self._chain.pace.records_per_turn
 
     def left_of(self, batch: Batch, records: Records, asked: Collection[Key]) -> Records | None:
+        check_crc(batch)
         try:
             return self._chain.consume(self._context, self._topic, self._index, batch.header, records, asked)
         except FailClosedError:  # its failure has been reported

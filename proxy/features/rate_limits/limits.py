@@ -107,14 +107,60 @@ class Taken(NamedTuple):
         return bool(self.bytes or self.records or self.requests)
 
 
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """A client, whose tanks these are."""
+
+    buckets: Buckets
+    client_id: str
+    principal: str
+
+    def tank(self, limit: Limit, rate: str, topic: str = "") -> Tank:
+        """What one rate of a limit is taken from."""
+        key = limit.bucket(rate, topic, self.client_id, self.principal)
+        return Tank(limit, rate, Bucket(self.buckets, key, limit.rates[rate], limit.burst_s))
+
+    def tanks(self, limits: Iterable[Limit], rate: str, topic: str) -> Tanks:
+        """The same of those limits that have such a rate."""
+        return tuple(self.tank(limit, rate, topic) for limit in limits if rate in limit.rates)
+
+
+class TakenByTopic(Bounded[str | bytes, Taken]):
+    """What records are taken from in one direction, by what frames have for their topic: found when it is read first.
+
+    It refers to no `ClientLimits`: they would be garbage in circles.
+    """
+
+    __slots__ = ("_direction", "_limits", "_topic_of", "_whose")
+
+    def __init__(
+        self, limits: Sequence[Limit], direction: Direction, topic_of: Callable[[str | bytes], str], whose: Whose
+    ) -> None:
+        super().__init__(MAX_TOPICS)
+        self._limits = limits
+        self._direction = direction
+        self._topic_of = topic_of
+        self._whose = whose
+
+    def __missing__(self, key: str | bytes) -> Taken:
+        topic, whose = self._topic_of(key), self._whose
+        mine = [limit for limit in self._limits if limit.covers(topic)]
+        found = Taken(
+            whose.tanks(mine, self._direction.bytes, topic),
+            whose.tanks(mine, self._direction.records, topic),
+            whose.tanks([limit for limit in mine if limit.names_topics], REQUESTS, topic),
+        )
+        if topic:
+            self[key] = found
+        return found
+
+
 class ClientLimits:
     """The limits of one client id and principal, as a connection keeps them until one of these changes."""
 
     __slots__ = (
-        "_buckets", "_client_id", "_consume", "_consumed", "_principal", "_produce", "_produced", "_rejected",
-        "_rejecting", "_topic_of", "consumes", "last", "names_consumed_topics",
-        "names_produced_topics", "owed_before_s", "produces", "requests",
-        "rules", "session_is_counted", "watches",
+        "_topic_of", "consumed", "consumes", "last", "names_consumed_topics", "names_produced_topics", "owed_before_s",
+        "produced", "produces", "rejected", "requests", "rules", "session_is_counted", "watches",
     )  # fmt: skip
 
     def __init__(
@@ -122,22 +168,20 @@ class ClientLimits:
     ) -> None:
         """``topic_of``: the name of a topic that a frame names so; empty: it is not known yet."""
         self.rules = rules
-        self._buckets = buckets
         self._topic_of = topic_of
-        self._client_id, self._principal = client.client_id or "", client.principal or ANONYMOUS
-        mine = [limit for limit in rules if limit.is_for(self._client_id, self._principal)]
+        whose = Whose(buckets, client.client_id or "", client.principal or ANONYMOUS)
+        mine = [limit for limit in rules if limit.is_for(whose.client_id, whose.principal)]
         waiting = [limit for limit in mine if not limit.rejects]
-        self._rejecting = [limit for limit in mine if limit.rejects]
-        self._produce = [limit for limit in waiting if limit.has(PRODUCE)]
-        self._consume = [limit for limit in waiting if limit.has(CONSUME)]
-        self.produces, self.consumes = bool(self._produce), bool(self._consume)
-        self.names_produced_topics = all(limit.has_topics for limit in self._produce)
-        self.names_consumed_topics = all(limit.has_topics for limit in self._consume)
-        self.requests = tuple(self._tank(limit, REQUESTS, "") for limit in waiting if limit.counts_requests)
-        # By what frames have for a topic.
-        self._produced = Bounded[str | bytes, Taken](MAX_TOPICS)
-        self._consumed = Bounded[str | bytes, Taken](MAX_TOPICS)
-        self._rejected = Bounded[str | bytes, Taken](MAX_TOPICS)
+        produce = [limit for limit in waiting if limit.has(PRODUCE)]
+        consume = [limit for limit in waiting if limit.has(CONSUME)]
+        self.produces, self.consumes = bool(produce), bool(consume)
+        self.names_produced_topics = all(limit.has_topics for limit in produce)
+        self.names_consumed_topics = all(limit.has_topics for limit in consume)
+        self.requests = tuple(whose.tank(limit, REQUESTS) for limit in waiting if limit.counts_requests)
+        # Of records that are sent to a topic, that the client gets, and of limits that reject.
+        self.produced = TakenByTopic(produce, PRODUCE, topic_of, whose)
+        self.consumed = TakenByTopic(consume, CONSUME, topic_of, whose)
+        self.rejected = TakenByTopic([limit for limit in mine if limit.rejects], PRODUCE, topic_of, whose)
         self.watches: dict[int, Any] = {}  # what watches its requests, by API and version
         self.session_is_counted = True  # the fetch session, as far as it is not known
         self.owed_before_s = 0.0  # what others owed when its last request was counted, in seconds
@@ -146,36 +190,3 @@ class ClientLimits:
     def knows(self, key: str | bytes) -> bool:
         """Whether it is known what a topic is called, and so which limits count it."""
         return bool(self._topic_of(key))
-
-    def produced(self, key: str | bytes) -> Taken:
-        """What records are taken from that are sent to a topic."""
-        return self._produced.get(key) or self._taken(self._produced, self._produce, PRODUCE, key)
-
-    def consumed(self, key: str | bytes) -> Taken:
-        """The same of records that the client gets."""
-        return self._consumed.get(key) or self._taken(self._consumed, self._consume, CONSUME, key)
-
-    def rejected(self, topic: str) -> Taken:
-        """The same of limits that reject."""
-        return self._rejected.get(topic) or self._taken(self._rejected, self._rejecting, PRODUCE, topic)
-
-    def _taken(
-        self, known: Bounded[str | bytes, Taken], limits: Iterable[Limit], direction: Direction, key: str | bytes
-    ) -> Taken:
-        topic = self._topic_of(key)
-        mine = [limit for limit in limits if limit.covers(topic)]
-        found = Taken(
-            self._tanks(mine, direction.bytes, topic),
-            self._tanks(mine, direction.records, topic),
-            self._tanks([limit for limit in mine if limit.names_topics], REQUESTS, topic),
-        )
-        if topic:
-            known[key] = found
-        return found
-
-    def _tanks(self, limits: Iterable[Limit], rate: str, topic: str) -> Tanks:
-        return tuple(self._tank(limit, rate, topic) for limit in limits if rate in limit.rates)
-
-    def _tank(self, limit: Limit, rate: str, topic: str) -> Tank:
-        key = limit.bucket(rate, topic, self._client_id, self._principal)
-        return Tank(limit, rate, Bucket(self._buckets, key, limit.rates[rate], limit.burst_s))

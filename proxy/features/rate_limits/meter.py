@@ -84,10 +84,11 @@ class Meter:
         """The client has sent these records."""
         asked: set[int] | None = None
         for key, size, records in rows:
-            of_bytes, of_records, of_requests = limits.produced(key)
+            of_bytes, of_records, of_requests = limits.produced[key]
             for tank in of_bytes:
-                tank.limit.counts.produce_bytes += size
-                if (owed := tank.bucket.take(size, now)) > 0:
+                limit, _, bucket = tank
+                limit.counts.produce_bytes += size
+                if (owed := bucket.take(size, now)) > 0:
                     self._mute(client, tank, owed, now, size)
             if of_records or of_requests:
                 asked = self._take(client, of_records, of_requests, records, now, asked)
@@ -98,11 +99,12 @@ class Meter:
         asked: set[int] | None = None
         total, largest, last = 0, 0, NOTHING
         for key, size, records in rows:
-            taken = limits.consumed(key)
+            taken = limits.consumed[key]
             of_bytes, of_records, of_requests = taken
             for tank in of_bytes:
-                tank.limit.counts.consume_bytes += size
-                if (owed := tank.bucket.take(size, now)) > 0:
+                limit, _, bucket = tank
+                limit.counts.consume_bytes += size
+                if (owed := bucket.take(size, now)) > 0:
                     self._mute(client, tank, owed, now, size)
             if of_records or of_requests:
                 asked = self._take(client, of_records, of_requests, records, now, asked)
@@ -129,7 +131,7 @@ class Meter:
 
         A batch is admitted where nothing is owed, however large it is.
         """
-        taken, now = self.limits_of(client).rejected(topic), self.clock()
+        taken, now = self.limits_of(client).rejected[topic], self.clock()
         for tank in (*taken.bytes, *taken.records):
             if tank.bucket.owed(now) > 0:
                 self._reject(client, tank.limit, topic)

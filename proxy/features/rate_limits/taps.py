@@ -126,7 +126,7 @@ class ProduceTap(RequestTap):
         named, end = glance_produce(data, at, size, self.version, MAX_GLANCED)
         if not named or not all(map(limits.knows, named)):
             return UNKNOWN
-        is_counted = any(limits.produced(key).is_counted for key in named)
+        is_counted = any(limits.produced[key].is_counted for key in named)
         # Of several topics the records of the first would be part of the beginning.
         return Seen(is_counted, Pass(data[at + CLIENT_ID_AT : end]) if len(named) == 1 else None)
 
@@ -178,11 +178,13 @@ class FetchTap(RequestTap):
     _wants_response = True
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
+        return self._watch(client, self.meter.limits_of(client))
+
+    def _watch(self, client: Client, limits: ClientLimits) -> Watch:
         """The same for each request of a client: their responses come one after the other."""
-        watches = self.meter.limits_of(client).watches
-        watch = watches.get(self._key)
-        if watch is None or watch._tap is not self or watch._client is not client:
-            watch = watches[self._key] = FetchWatch(self, client)
+        watch: Watch | None = limits.watches.get(self._key)
+        if not isinstance(watch, FetchWatch) or watch._tap is not self or watch._client is not client:
+            watch = limits.watches[self._key] = FetchWatch(self, client)
         return watch
 
     def _counts(self, limits: ClientLimits) -> bool:
@@ -191,7 +193,7 @@ class FetchTap(RequestTap):
     def _count(
         self, client: Client, limits: ClientLimits, data: bytes, start: int, end: int, now: float
     ) -> Watch | None:
-        return self.begin(client, None, now) if limits.consumes else None
+        return self._watch(client, limits) if limits.consumes else None
 
     def _glance(self, limits: ClientLimits, data: bytes, at: int, size: int) -> Seen:
         """What continues a session names only what has changed; of one that began elsewhere everything is counted."""
@@ -201,7 +203,7 @@ class FetchTap(RequestTap):
         if seen is None or not all(map(limits.knows, seen.topics)):
             limits.session_is_counted = True
             return UNKNOWN
-        is_counted = any(limits.consumed(key).is_counted for key in seen.topics)
+        is_counted = any(limits.consumed[key].is_counted for key in seen.topics)
         if seen.session_epoch == NEW_SESSION:
             limits.session_is_counted = is_counted
         elif seen.session_epoch != NO_SESSION:
@@ -232,6 +234,12 @@ class FetchWatch(RequestWatch):
         meter = self._tap.meter
         meter.expect(self._client, meter.limits_of(self._client), size)
 
+    def show_response(self, frames: Frames, data: bytes, at: int, size: int, now: float) -> None:
+        if len(data) < at + size:
+            super().show_response(frames, data, at, size, now)
+        elif rows := self._sizes.whole(data, at, at + size):
+            self._tap.meter.consumed(self._client, rows, now)
+
     def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
         # All that is in the response, whatever was asked for.
         sizes = self._sizes
@@ -250,7 +258,7 @@ class ShareFetchTap(FetchTap):
 
     __slots__ = ()
 
-    def begin(self, client: Client, state: object, now: float) -> Watch:
+    def _watch(self, client: Client, limits: ClientLimits) -> Watch:
         return ShareFetchWatch(self, client)
 
     def _glance(self, limits: ClientLimits, data: bytes, at: int, size: int) -> Seen:

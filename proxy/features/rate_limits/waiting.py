@@ -78,7 +78,7 @@ class WaitingLine:
         if int.from_bytes(frame[4:6], "big") == ApiKey.FETCH:
             seen = glance_fetch(frame, 0, len(frame), int.from_bytes(frame[6:8], "big"), MAX_GLANCED)
             for key in seen.topics if seen is not None else ():
-                taken = limits.consumed(key)
+                taken = limits.consumed[key]
                 tanks += [*taken.bytes, *taken.records]
         return max((min(tank.bucket.owed(now), tank.limit.max_wait_s) for tank in tanks), default=0.0)
 

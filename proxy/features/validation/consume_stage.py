@@ -19,11 +19,11 @@ from kafka_sidecar.plugins.effects import Need
 from kafka_sidecar.policies.contract import MAX_REJECTIONS, WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import Plan, PolicyFailedError, Rejection, ResolveRequired
 from kafka_sidecar.proxy.exchanges.fetch import Sees
-from kafka_sidecar.proxy.exchanges.fetched_records import Key, Report, WaitRequired
+from kafka_sidecar.proxy.exchanges.fetched_records import Key, Report, WaitRequired, check_crc
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedStage, FetchServices, Looks, SharedStage, Show
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES
 from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of
-from kafka_sidecar.proxy.features.validation.rules import Consumed, MisconfiguredError, Rules
+from kafka_sidecar.proxy.features.validation.rules import Applied, Consumed, MisconfiguredError, Rules
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -110,7 +110,7 @@ class PolicyLooks(Looks):
 class PolicyLook:
     """The policies of one partition's consumers."""
 
-    __slots__ = ("_api", "_client", "_found", "_index", "_limit", "_terms", "_topic", "_topic_id")
+    __slots__ = ("_api", "_client", "_found", "_index", "_is_known", "_limit", "_terms", "_topic", "_topic_id")
 
     def __init__(self, terms: ConsumeTerms, limit: int, client: Client, api: str, topic: str, index: int) -> None:
         self._terms = terms
@@ -120,51 +120,54 @@ class PolicyLook:
         self._topic = topic
         self._topic_id = terms.id_of(topic)
         self._index = index
-        self._found: Consumed | None = None
+        self._found: Consumed | None = None  # what holds for the topic, as far as it is known
+        self._is_known = False  # whether nothing else can hold for the partition
 
     @property
     def is_needed(self) -> bool:
         """Whether a policy holds for the topic, as far as that is known."""
         try:
-            return not self._terms.are_configs_known() or self._find() is not None
+            return self._find() is not None or not self._is_known
         except MisconfiguredError:
             return True
 
     @property
     def hides(self) -> bool:
-        consumed = self._consumed()
-        return consumed is not None and consumed.action == "hide" and _acts(consumed)
+        consumed = self._found if self._is_known else self._guess()
+        return consumed is not None and consumed.hides
 
     @property
     def withholds(self) -> bool:
-        consumed = self._consumed()
-        return consumed is not None and _acts(consumed)
+        consumed = self._found if self._is_known else self._guess()
+        return consumed is not None and consumed.acts
 
     @property
     def records_at_once(self) -> int:
-        if (plan := self._plan()) is None:
+        consumed = self._found if self._is_known else self._guess()
+        if consumed is None:
             return 0  # a thread is where a wait is
+        plan = consumed.applied.plan
         return 0 if plan.pace.needs_thread else plan.records_at_once
 
     @property
     def bytes_at_once(self) -> int:
-        plan = self._plan()
-        return min(MAX_INLINE_BYTES, plan.bytes_at_once) if plan is not None else 0
+        consumed = self._found if self._is_known else self._guess()
+        return min(MAX_INLINE_BYTES, consumed.applied.plan.bytes_at_once) if consumed is not None else 0
 
     @property
     def records_per_turn(self) -> int:
-        plan = self._plan()
-        return plan.pace.records_per_turn if plan is not None else 1
+        consumed = self._found if self._is_known else self._guess()
+        return consumed.applied.plan.pace.records_per_turn if consumed is not None else 1
 
     def left_of(self, batch: Batch, records: Records, asked: Collection[Key]) -> Records | None:
         terms, header = self._terms, batch.header
-        if not terms.are_configs_known():
+        if not self._is_known and not terms.are_configs_known():
             if TOPIC_CONFIGS not in asked:
                 raise WaitRequired(TOPIC_CONFIGS, lambda limit: TopicConfigsKnown())
             self._withhold(None)
             return None
         try:
-            consumed = self._found or self._find()
+            consumed = self._find()
         except MisconfiguredError as error:
             if not error.enforces:
                 return records
@@ -174,32 +177,38 @@ class PolicyLook:
             return records
         applied = consumed.applied
         topic = applied.metadata(self._topic, self._index, self._topic_id)
-        acts = applied.enforces(header.crc)
         try:
             rejections = find_all(applied.plan, topic, header, records, self._limit, asked)
         except ResolveRequired as error:
             need = partial(PolicyFetch, error.rule, error.key)
             raise WaitRequired((error.rule.name, error.key), need) from None
         except PolicyFailedError as error:
-            if not acts:
-                terms.report.passed(topic, bare(error))
-                return records
-            self._withhold(bare(error))
-            return None
+            return self._without_verdict(batch, records, topic, applied, bare(error))
         if not rejections:
-            return records
+            return records  # as the broker sent them: the client checks them
+        check_crc(batch)
+        acts = applied.enforces(header.crc)
         action = consumed.action if acts else "shadow"
         terms.report.rejected(topic, rejections, action, Origin(sender_of(self._client, None), header, applied))
         return edit_records(records, _changes(records, rejections, consumed)) if acts else records
+
+    def _without_verdict(
+        self, batch: Batch, records: Records, topic: TopicMetadata, applied: Applied, error: PolicyFailedError
+    ) -> Records | None:
+        """What the client gets where a policy has failed."""
+        check_crc(batch)  # it may have failed for what is damaged
+        if not applied.enforces(batch.header.crc):
+            self._terms.report.passed(topic, error)
+            return records
+        self._withhold(error)
+        return None
 
     def _withhold(self, why: PolicyFailedError | MisconfiguredError | None) -> None:
         topic = TopicMetadata(self._topic, self._index, self._topic_id, "")
         self._terms.report.withheld(self._api, topic, why)
 
-    def _consumed(self) -> Consumed | None:
+    def _guess(self) -> Consumed | None:
         """What holds, as far as it is known."""
-        if self._found is not None:
-            return self._found
         try:
             return self._find()
         except MisconfiguredError:
@@ -207,19 +216,14 @@ class PolicyLook:
 
     def _find(self) -> Consumed | None:
         """What holds for the topic, the same for all of the partition. Raises MisconfiguredError."""
-        if self._found is not None:
-            return self._found
-        found = self._terms.rules.consumed(self._topic, self._topic_id)
-        if self._terms.are_configs_known():  # otherwise another policy may be set on the topic
-            self._found = found
-        return found
-
-    def _plan(self) -> Plan | None:
-        consumed = self._found or self._consumed()
-        return consumed.applied.plan if consumed is not None else None
+        if not self._is_known:
+            is_known = self._terms.are_configs_known()  # otherwise another policy may be set on the topic
+            self._found = self._terms.rules.consumed(self._topic, self._topic_id)
+            self._is_known = is_known
+        return self._found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a frozen one takes three times as long to create, and each batch has one
 class Inflated:
     """A batch whose records are at hand, as plans ask for it."""
 
@@ -273,8 +277,3 @@ def _changes(
         else:
             mark = Header(consumed.header, f"{why.policy}/{why.reason}".encode("utf-8", "replace"))
             yield record, Change(headers=[*record.headers, mark])
-
-
-def _acts(consumed: Consumed) -> bool:
-    """Whether records may be hidden, marked or withheld."""
-    return consumed.applied.mode == "enforce" and consumed.applied.percent > 0

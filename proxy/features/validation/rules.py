@@ -93,6 +93,13 @@ class Consumed:
     applied: Applied
     action: Action
     header: str
+    acts: bool = field(init=False)  # whether records may be hidden, marked or withheld
+    hides: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        acts = self.applied.mode == "enforce" and self.applied.percent > 0
+        object.__setattr__(self, "acts", acts)
+        object.__setattr__(self, "hides", acts and self.action == "hide")
 
 
 class MisconfiguredError(ValueError):
@@ -117,7 +124,8 @@ class Rules:
         self.consume = bool(looked_at)
         self.hide = any(rule.consume is not None and rule.consume.action == "hide" for rule in looked_at)
         self._found: dict[tuple[str, TopicPolicy], Applied | MisconfiguredError | None] = {}  # by topic and its config
-        self._consumed: dict[str, tuple[ConsumeRule | None, Applied | None]] = {}  # by topic
+        # By topic; of one whose policy may be set on it, what held last.
+        self._consumed: dict[str, tuple[ConsumeRule | None, Consumed | None]] = {}
         weakref.finalize(self, catalog.close)  # once the last request that is validated by these rules is done
 
     @property
@@ -172,14 +180,18 @@ class Rules:
 
         Raises MisconfiguredError as `of` does.
         """
-        consume, applied = self._consume_entry(topic)
-        if consume is None:
+        consume, found = self._consume_entry(topic)
+        if consume is None or consume.policy is not None:
+            return found
+        applied = self.of(topic, topic_id)
+        if applied is None:
             return None
-        if consume.policy is None:
-            applied = self.of(topic, topic_id)
-        return Consumed(applied, consume.action, consume.header) if applied is not None else None
+        if found is None or found.applied is not applied:
+            found = Consumed(applied, consume.action, consume.header)
+            self._consumed[topic] = consume, found
+        return found
 
-    def _consume_entry(self, topic: str) -> tuple[ConsumeRule | None, Applied | None]:
+    def _consume_entry(self, topic: str) -> tuple[ConsumeRule | None, Consumed | None]:
         """What the configuration says, and what holds for the policy that it names, if it names one."""
         found = self._consumed.get(topic)
         if found is None:
@@ -188,14 +200,15 @@ class Rules:
             found = self._consumed[topic] = self._find_consumed(self._entry(topic))
         return found
 
-    def _find_consumed(self, rule: TopicRule | None) -> tuple[ConsumeRule | None, Applied | None]:
+    def _find_consumed(self, rule: TopicRule | None) -> tuple[ConsumeRule | None, Consumed | None]:
         if rule is None or rule.consume is None or rule.mode == "off":
             return None, None
-        text = rule.consume.policy
+        consume, text = rule.consume, rule.consume.policy
         if text is None:
-            return rule.consume, None
+            return consume, None
         plan = self._catalog.plan(text)  # which was understood when the configuration was loaded
-        return rule.consume, Applied(text, plan, rule.mode, rule.percent, f"topics: {rule.name}, consume")
+        applied = Applied(text, plan, rule.mode, rule.percent, f"topics: {rule.name}, consume")
+        return consume, Consumed(applied, consume.action, consume.header)
 
     def _entry(self, topic: str) -> TopicRule | None:
         return next((rule for rule in self.topics if matches(topic, [rule.name])), None)

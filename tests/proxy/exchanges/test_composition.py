@@ -78,6 +78,9 @@ class AddsToFetch(Adds):
         yield from ()
         return frame
 
+    def open_relayed(self, isolation_level: int) -> None:
+        return
+
     def partition(self, partition: FetchedPartition) -> None:
         self.added(partition)
 

@@ -150,3 +150,34 @@ def test_on_a_connection_just_the_wanted_topics_are_changed_through_sessions_and
         new = {name: {0: batch("edited" if name in wanted else "edit")} for name in answered}
         assert (talk.cause, talk.to_client) == (None, fetch_response(version, new))
         talk.to_client = b""
+
+
+SMALL = 1 << 20
+
+
+@pytest.mark.parametrize("version", [11, 12, 13])
+def test_once_it_is_known_what_a_fetch_is_of_later_ones_are_relayed_and_their_responses_looked_into(
+    version: int,
+) -> None:
+    talk = Dialogue(exchange=started(ON_ORDERS[1]).exchange)
+    frame = fetching(version, "orders", max_bytes=SMALL)
+    talk.client(frame).broker(fetch_response(version, {"orders": {0: batch("edit")}}))
+    talk.client(frame[:-1])
+    assert talk.to_broker == frame + frame[:-1]
+    talk.client(frame[-1:]).broker(fetch_response(version, {"orders": {0: batch("edit")}}))
+    assert talk.to_broker == 2 * frame
+    assert talk.to_client == 2 * fetch_response(version, {"orders": {0: batch("edited")}})
+    assert talk.metrics.apis[ApiKey.FETCH].held == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "max_bytes"),
+    [(10, SMALL), (12, (1 << 31) - 1)],
+    ids=["a client that would show markers", "more bytes than a response may have"],
+)
+def test_but_not_where_the_request_may_have_to_be_changed(version: int, max_bytes: int) -> None:
+    talk = Dialogue(exchange=started(ON_ORDERS[1]).exchange)
+    for _ in range(3):
+        talk.client(fetching(version, "orders", max_bytes=max_bytes))
+        talk.broker(fetch_response(version, {"orders": {0: batch("edit")}}))
+    assert talk.metrics.apis[ApiKey.FETCH].held == 3

@@ -165,8 +165,8 @@ class RequestWatch(TimedWatch):
         waited_s = took_s
         if self._is_answered_here:
             waited_s = 0.0
-        elif self._decided is not None:  # an exchange has looked into the request, perhaps into the response too
-            waited_s = max(0.0, (self._arrived or self._shown_at) - self._decided)
+        elif self._decided is not None or self._arrived is not None:  # an exchange has looked into either
+            waited_s = max(0.0, (self._arrived or self._shown_at) - (self._decided or self._began))
         is_answered = self._response_bytes >= 0
         tap.open.add(
             {

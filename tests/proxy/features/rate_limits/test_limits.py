@@ -49,7 +49,7 @@ def test_a_limit_is_for_clients_that_match_all_that_it_names(
     entry: dict[str, Any], names: tuple[str | None, str | None], is_for: bool
 ) -> None:
     mine = of(limits({**RATE, **entry}), client(*names))
-    assert mine.produces is mine.produced("orders").is_counted is is_for
+    assert mine.produces is mine.produced["orders"].is_counted is is_for
     assert not mine.consumes
 
 
@@ -59,7 +59,7 @@ def test_each_combination_of_what_a_limit_is_per_has_a_bucket(per: list[str]) ->
     owed: dict[tuple[str, ...], int] = {}
     for names in (("a", "User:x"), ("a", "User:y"), ("b", "User:x")):
         for topic in ("orders", "payments"):
-            (tank,) = of(rules, client(*names), buckets).produced(topic).bytes
+            (tank,) = of(rules, client(*names), buckets).produced[topic].bytes
             place = tuple((*names, topic)[places[one]] for one in per)
             owed[place] = owed.get(place, 0) + 1
             assert tank.bucket.take(1000, 100.0) == pytest.approx(owed[place] - 1)
@@ -67,13 +67,13 @@ def test_each_combination_of_what_a_limit_is_per_has_a_bucket(per: list[str]) ->
 
 def test_bytes_records_and_requests_have_buckets_of_their_own() -> None:
     mine = of(limits(ALL_RATES, {**ALL_RATES, "topics": ["orders"]}))
-    assert shown(mine.produced("orders")) == [
+    assert shown(mine.produced["orders"]) == [
         ("limit0", "produce_bytes"), ("limit1", "produce_bytes"), ("limit0", "produce_records"),
         ("limit1", "produce_records"), ("limit1", "requests"),
     ]  # fmt: skip
-    assert shown(mine.consumed("other")) == [("limit0", "consume_bytes"), ("limit0", "consume_records")]
+    assert shown(mine.consumed["other"]) == [("limit0", "consume_bytes"), ("limit0", "consume_records")]
     assert [(tank.limit.name, tank.rate) for tank in mine.requests] == [("limit0", "requests")]
-    tanks = [tank for tanks in (*mine.produced("orders"), *mine.consumed("orders")) for tank in tanks]
+    tanks = [tank for tanks in (*mine.produced["orders"], *mine.consumed["orders"]) for tank in tanks]
     assert [tank.bucket.take(int(tank.limit.rates[tank.rate]) * 3, 100.0) for tank in tanks] == pytest.approx(
         [2.0] * 9 + [5.0]  # the last one: requests that bring records and those that get some are the same bucket's
     )
@@ -81,14 +81,14 @@ def test_bytes_records_and_requests_have_buckets_of_their_own() -> None:
 
 def test_a_topic_whose_name_is_not_known_is_counted_where_no_topic_is_named() -> None:
     mine = of(limits(RATE, {**RATE, "topics": ["orders"]}))
-    assert shown(mine.produced(bytes(16))) == [("limit0", "produce_bytes")]
+    assert shown(mine.produced[bytes(16)]) == [("limit0", "produce_bytes")]
     assert not mine.knows(bytes(16))
 
 
 def test_a_limit_that_rejects_makes_no_client_wait() -> None:
     mine = of(limits(RATE, {**RATE, "action": "reject"}))
-    assert shown(mine.produced("orders")) == [("limit0", "produce_bytes")]
-    assert shown(mine.rejected("orders")) == [("limit1", "produce_bytes")]
+    assert shown(mine.produced["orders"]) == [("limit0", "produce_bytes")]
+    assert shown(mine.rejected["orders"]) == [("limit1", "produce_bytes")]
 
 
 def test_another_rate_begins_with_full_buckets() -> None:
@@ -103,8 +103,8 @@ def test_another_rate_begins_with_full_buckets() -> None:
 def test_what_is_remembered_of_topics_is_bounded() -> None:
     mine = of(limits({**RATE, "per": ["topic"]}))
     for number in range(3 * MAX_TOPICS):
-        mine.produced(f"topic-{number}")
-    assert len(mine._produced) == MAX_TOPICS
+        assert mine.produced[f"topic-{number}"].is_counted
+    assert len(mine.produced) == MAX_TOPICS
 
 
 def test_a_request_of_several_topics_is_one_request_unless_each_has_its_own_rate() -> None:

@@ -290,7 +290,7 @@ def test_the_batches_of_a_long_response_are_counted_as_one() -> None:
     with Lines() as lines:
         talk.broker(response)
     assert talk.counted("rate_limit_bytes") == {("limit0", "consume"): 2000 * SIZE}
-    (records_bucket,) = talk.meter.limits_of(talk.session).consumed("orders").records
+    (records_bucket,) = talk.meter.limits_of(talk.session).consumed["orders"].records
     assert records_bucket.bucket.owed(talk.now) == MAX_DEBT_S  # 20,000 seconds' worth
     if in_use() == "compiled":
         assert lines.most < 1000

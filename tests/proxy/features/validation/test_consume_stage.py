@@ -182,14 +182,35 @@ def damaged() -> bytes:
     return bytes(data)
 
 
+def with_wrong_checksum(*values: str) -> bytes:
+    data = bytearray(batch(*values))
+    data[17] ^= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize("data", [damaged(), with_wrong_checksum("bad secret")], ids=["records", "checksum"])
 @pytest.mark.parametrize(("action", "is_there"), [("hide", False), ("mark", True)])
-def test_a_batch_that_cannot_be_read_is_hidden_where_records_are(action: Action, is_there: bool) -> None:
+def test_a_batch_that_cannot_be_read_is_hidden_where_records_are(action: Action, is_there: bool, data: bytes) -> None:
     checking = Checking(action)
-    found = of(checking.fetched(damaged() + batch("good", base_offset=1)))
+    found = of(checking.fetched(data + batch("good", base_offset=1)))
     assert (b"secret" in bytes(found.records)) is is_there
     assert b"good" in bytes(found.records)
     result = "unreadable" if is_there else "hidden_unreadable"
     assert checking.consume_stats.batches == {("Fetch", result): 1, ("Fetch", "unchanged"): 1}
+
+
+@pytest.mark.parametrize("action", ["hide", "mark"])
+def test_a_damaged_batch_that_passes_is_left_to_the_client_which_checks_it(action: Action) -> None:
+    data = with_wrong_checksum("good")
+    assert bytes(of(Checking(action).fetched(data)).records) == data
+
+
+@pytest.mark.parametrize("action", ["hide", "mark"])
+def test_a_damaged_batch_on_which_a_policy_fails_is_not_asked_for_again(action: Action) -> None:
+    checking = Checking(action)
+    found = of(checking.fetched(with_wrong_checksum("bug")))
+    assert found.error_code == 0
+    assert checking.consume_stats.batches == {("Fetch", "hidden_unreadable" if action == "hide" else "unreadable"): 1}
 
 
 @pytest.mark.parametrize("why", ["away", "bug"])

@@ -12,9 +12,10 @@ from support.produce_requests import GOOD, batch, produce_request, produce_respo
 from support.taps import Tapped
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.features.validation.rules import TopicRule
-from kafka_sidecar.proxy.relay.exchange import Begin
+from kafka_sidecar.proxy.relay.exchange import Begin, Exchange, Forward, Look, Outcome
 from kafka_sidecar.proxy.server.admin.tap.requests import requests_tap
 
 
@@ -114,6 +115,33 @@ def test_what_it_forwards_is_answered_by_the_broker() -> None:
     talk.broker(produce_response(9, {"a": {0: 1}}))
     line = only(tapped)
     assert (line["answered_by"], line["broker_ms"], line["error_code"]) == ("broker", 125.0, 0)
+
+
+class LooksAtResponses(Exchange):
+    def request(self, frame: bytes) -> Steps[Outcome]:
+        yield from ()
+        return Forward(frame, wants_response=True)
+
+    def response(self, frame: bytes) -> Steps[bytes]:
+        yield Work(lambda: None)
+        return frame
+
+
+def test_the_brokers_time_ends_where_its_response_is_looked_into_also_if_the_request_was_relayed() -> None:
+    tapped = Tapped("kind=requests")
+    found = Look(b"", LooksAtResponses, relays=True)
+    talk = Dialogue(
+        exchange=lambda key, version: lambda data, at, size, client: found,
+        tap=lambda key, version: requests_tap(tapped.open, tapped, key, version),
+    )
+    for number in range(2):
+        talk.client(request(ApiKey.HEARTBEAT, 3, number))
+        talk.now += 0.25
+        talk.broker(response(number, bytes(60)))
+        talk.now += 0.5
+        talk.meet()
+    assert [(line["broker_ms"], line["sidecar_ms"]) for line in tapped.flush()] == [(250.0, 500.0)] * 2
+    assert talk.metrics.apis[ApiKey.HEARTBEAT].held == 1
 
 
 def test_over_the_rate_requests_are_only_counted() -> None:
