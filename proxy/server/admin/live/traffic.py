@@ -1,8 +1,6 @@
 """Records and bytes by topic and API, of batch headers, while a reader wants them.
 
 They are no metrics: a sidecar that relays does not look into requests for a count that has no reader.
-Frames are counted several at once, a second after they came at the latest: between two of them the CPU has done other
-things, so that to count each as it comes takes ten times as long, which is waiting for memory with the code of it.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedRequest
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.admin.live.looking import Looking
+from kafka_sidecar.proxy.server.admin.waiting_frames import WaitingFrames
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
@@ -30,7 +29,6 @@ OTHERS = "(others)"
 # A frame of more batches than any honest one has is not read on: it would take the turns of others.
 SLICE_BYTES = 256 << 10  # what a socket is read by
 MAX_BATCHES = 4_000
-MAX_WAITING_FRAMES, MAX_WAITING_BYTES = 32, 512 << 10  # that are counted at once, of one API and version
 ALL_TIME_MS = 1 << 50
 
 Key = str | bytes  # a topic's name or id
@@ -44,7 +42,7 @@ class Traffic:
     def __init__(self, server: Server) -> None:
         self._topics = server.topics
         self._counts: dict[int, Counts] = {}  # by API
-        self._waiting: dict[tuple[int, int], Waiting] = {}  # by API and version
+        self._counting: dict[tuple[int, int], Counting] = {}  # by API and version
         self._looking = Looking(server, self.tap, self._forget)
 
     def tap(self, key: int, version: int) -> Tap | None:
@@ -52,14 +50,14 @@ class Traffic:
         if key not in TAPS:
             return None
         make_walk, make_tap = TAPS[key]
-        if (waiting := self._waiting.get((key, version))) is None:
+        if (counting := self._counting.get((key, version))) is None:
             counts = self._counts.setdefault(key, {})
-            waiting = self._waiting[key, version] = Waiting(counts, partial(make_walk, version))
-        return make_tap(waiting)
+            counting = self._counting[key, version] = Counting(counts, partial(make_walk, version))
+        return make_tap(counting)
 
     def _forget(self) -> None:
         self._counts.clear()
-        self._waiting.clear()
+        self._counting.clear()
 
     def look(self) -> None:
         """A reader wants it: count from here on."""
@@ -94,8 +92,8 @@ class Traffic:
         return found
 
     def _count_waiting(self) -> None:
-        for waiting in self._waiting.values():
-            waiting.count()
+        for counting in self._counting.values():
+            counting.frames.count()
 
     def _resolve(self) -> None:
         """Request the names of topics that are known by their ids alone."""
@@ -122,31 +120,20 @@ def entry(counts: Counts, key: Key) -> list[int]:
     return counts.setdefault(key, [0, 0])
 
 
-class Waiting:
-    """Whole frames of one API and version that are yet to be counted, with what is needed for that."""
+class Counting:
+    """Frames of one API and version that are counted, whole ones several at once."""
 
-    __slots__ = ("_bytes", "_counts", "_frames", "open")
+    __slots__ = ("_counts", "frames", "open")
 
     def __init__(self, counts: Counts, open_walk: Callable[[], Walk]) -> None:
         self._counts = counts
-        self._frames: list[tuple[bytes, int, int]] = []
-        self._bytes = 0
         self.open = open_walk  # begins to read a frame: all that is in it, whatever was asked for
+        self.frames = WaitingFrames(self._count)  # of `SLICE_BYTES` at most
 
-    def add(self, data: bytes, start: int, end: int) -> None:
-        """Count the frame data[start:end], of `SLICE_BYTES` at most, with others."""
-        self._frames.append((data, start, end))
-        self._bytes += len(data)
-        if self._bytes > MAX_WAITING_BYTES or len(self._frames) >= MAX_WAITING_FRAMES:
-            self.count()
-
-    def count(self) -> None:
-        """Count those that wait."""
-        frames, self._frames, self._bytes = self._frames, [], 0
-        for data, start, end in frames:
-            walk = self.open()
-            walk.try_feed(data, start, end, True)
-            self.take(walk)
+    def _count(self, data: bytes, start: int, end: int) -> None:
+        walk = self.open()
+        walk.try_feed(data, start, end, True)
+        self.take(walk)
 
     def take(self, walk: Walk) -> int:
         """Count the rows that were read; how many there are."""
@@ -164,49 +151,49 @@ class Waiting:
 class FrameWatch(Watch):
     """A request or a response, whichever has the records, that comes in pieces."""
 
-    __slots__ = ("_batches", "_waiting", "_walk")
+    __slots__ = ("_batches", "_counting", "_walk")
 
-    def __init__(self, waiting: Waiting) -> None:
+    def __init__(self, counting: Counting) -> None:
         super().__init__()
-        self._waiting = waiting
+        self._counting = counting
         self._walk: Walk | None = None
         self._batches = 0
 
     def count(self, data: bytes, start: int, end: int, last: bool) -> None:
         """Count a piece of the frame."""
         if last and self._walk is None and end - start <= SLICE_BYTES:
-            self._waiting.add(data, start, end)
+            self._counting.frames.add(data, start, end)
             return
         if self._walk is None:
-            self._walk = self._waiting.open()
+            self._walk = self._counting.open()
         for at in range(start, end, SLICE_BYTES):
             if self._batches > MAX_BATCHES:
                 return
             self._walk.try_feed(data, at, min(at + SLICE_BYTES, end), False)
             if self._walk.rows:
-                self._batches += self._waiting.take(self._walk)
+                self._batches += self._counting.take(self._walk)
 
 
 class ProduceTap(Tap):
     """Counts what clients send in Produce requests of one version, whatever becomes of it."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_counting",)
 
-    def __init__(self, waiting: Waiting) -> None:
-        self._waiting = waiting
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return ProduceWatch(self._waiting)
+        return ProduceWatch(self._counting)
 
     def show_request(
         self, client: Client, state: object, frames: Frames, data: bytes, at: int, size: int, waits: object, now: float
     ) -> Watch | None:
         if len(data) < at + size:
-            frames.edit(WatchedRequest(ProduceWatch(self._waiting), True))
+            frames.edit(WatchedRequest(ProduceWatch(self._counting), True))
         elif size <= SLICE_BYTES:
-            self._waiting.add(data, at, at + size)
+            self._counting.frames.add(data, at, at + size)
         else:
-            ProduceWatch(self._waiting).request(data, at, at + size, True)
+            ProduceWatch(self._counting).request(data, at, at + size, True)
         return None
 
 
@@ -225,18 +212,18 @@ class ProduceWatch(FrameWatch):
 class FetchTap(Tap):
     """Counts what clients get in responses to Fetch or ShareFetch (KIP-932) of one version."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_counting",)
 
-    def __init__(self, waiting: Waiting) -> None:
-        self._waiting = waiting
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return FetchWatch(self._waiting)
+        return FetchWatch(self._counting)
 
     def show_request(
         self, client: Client, state: object, frames: Frames, data: bytes, at: int, size: int, waits: object, now: float
     ) -> Watch | None:
-        return FetchWatch(self._waiting)
+        return FetchWatch(self._counting)
 
 
 class FetchWatch(FrameWatch):
@@ -254,7 +241,7 @@ def _fetch_walk(version: int) -> FetchWalk:
 
 
 NO_OFFSETS = Offsets()
-TAPS: Mapping[int, tuple[Callable[[int], Walk], Callable[[Waiting], Tap]]] = {
+TAPS: Mapping[int, tuple[Callable[[int], Walk], Callable[[Counting], Tap]]] = {
     ApiKey.PRODUCE: (ProduceWalk, ProduceTap),
     ApiKey.FETCH: (_fetch_walk, FetchTap),
     ApiKey.SHARE_FETCH: (ShareFetchWalk, FetchTap),
