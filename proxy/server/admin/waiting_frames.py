@@ -22,12 +22,14 @@ class WaitingFrames:
         self._frames: list[tuple[bytes, int, int]] = []
         self._bytes = 0
 
-    def add(self, data: bytes, start: int, end: int) -> None:
-        """Have the frame data[start:end] counted with others."""
+    def add(self, data: bytes, start: int, end: int) -> bool:
+        """Have the frame data[start:end] counted with others; whether none has waited."""
+        is_first = not self._frames
         self._frames.append((data, start, end))
         self._bytes += len(data)
         if self._bytes > MAX_BYTES or len(self._frames) >= MAX_FRAMES:
             self.count()
+        return is_first
 
     def count(self) -> None:
         """Count those that wait."""

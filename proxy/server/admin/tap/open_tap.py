@@ -73,6 +73,11 @@ class OpenTap:
         """Whether any line would be granted now."""
         return self._left >= 1 or self._renew() >= 1
 
+    @property
+    def wait_s(self) -> float:
+        """Seconds until any line may be granted; 0: now."""
+        return 0.0 if self.has_left else max(0.0, self._granted_to + GRANT_S - self._clock())
+
     def _renew(self) -> float:
         now = self._clock()
         if (steps := int((now - self._granted_to) / GRANT_S)) > 0:

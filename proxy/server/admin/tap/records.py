@@ -107,7 +107,9 @@ class Copy:
 class RecordsTap(Tap):
     """What one API and version shows to an open tap."""
 
-    __slots__ = ("_known", "_over_rate", "_wants_all", "direction", "key", "open", "reader", "show", "version")
+    __slots__ = (
+        "_known", "_over_rate", "_over_until", "_wants_all", "direction", "key", "open", "reader", "show", "version",
+    )  # fmt: skip
 
     def __init__(self, open_tap: OpenTap, reader: Reader, key: int, version: int) -> None:
         self.open = open_tap
@@ -120,6 +122,7 @@ class RecordsTap(Tap):
         self._wants_all = not {"topic", "partition"} & wanted.filters.keys()
         self._known = Bounded[tuple[Key, int], bool](MAX_KNOWN)  # what is wanted, of partitions
         self._over_rate = WaitingFrames(self._skip)  # Produce requests that came when no line was granted
+        self._over_until = 0.0  # when some may be again, by the clock of sessions
 
     def wants(self, key: Key, index: int) -> bool:
         """Whether records of a partition are shown."""
@@ -138,17 +141,25 @@ class RecordsTap(Tap):
     def show_request(
         self, client: Client, state: object, frames: Frames, data: bytes, at: int, size: int, waits: object, now: float
     ) -> Watch | None:
-        if not self.open.filter.allows_client(client.client_id, client.principal):
+        if not self.open.filter.allows_any_client and not self._allows(client):
             return None
         if len(data) < at + size:
             watch = self.begin(client, state, now)
             frames.edit(WatchedRequest(watch, waits is not None))
             return watch
-        if self.key == ApiKey.PRODUCE and size <= SLICE_BYTES and not self.open.has_left:  # as most of them
-            self._over_rate.add(data, at, at + size)
-            self.open.skip_later(self._over_rate.count)
+        if self.key == ApiKey.PRODUCE and size <= SLICE_BYTES and (now < self._over_until or self._is_over_rate(now)):
+            if self._over_rate.add(data, at, at + size):  # as most of them
+                self.open.skip_later(self._over_rate.count)
             return None
         return self.begin_whole(client, data, at, size, waits)
+
+    def _is_over_rate(self, now: float) -> bool:
+        wait_s = self.open.wait_s
+        self._over_until = now + wait_s
+        return wait_s > 0
+
+    def _allows(self, client: Client) -> bool:
+        return self.open.filter.allows_client(client.client_id, client.principal)
 
     def _skip(self, data: bytes, at: int, end: int) -> None:
         """Count what of a small Produce request would have been shown."""
@@ -176,7 +187,7 @@ class FilteredTap(RecordsTap, GlancingTap):
     __slots__ = ()
 
     def glance(self, client: Client, data: bytes, at: int, size: int) -> Seen:
-        if not self.open.filter.allows_client(client.client_id, client.principal):
+        if not self._allows(client):
             return UNWATCHED
         matches = self.open.filter.topics
         if matches is None or self.key != ApiKey.PRODUCE:

@@ -8,8 +8,7 @@ from kafka_sidecar.proxy.server.admin.waiting_frames import MAX_BYTES, MAX_FRAME
 def test_frames_wait_until_they_are_asked_for_and_are_counted_once_in_their_order() -> None:
     counted: list[bytes] = []
     waiting = WaitingFrames(lambda data, start, end: counted.append(data[start:end]))
-    waiting.add(b"one, two", 0, 3)
-    waiting.add(b"one, two", 5, 8)
+    assert [waiting.add(b"one, two", 0, 3), waiting.add(b"one, two", 5, 8)] == [True, False]
     assert counted == []
     waiting.count()
     waiting.count()

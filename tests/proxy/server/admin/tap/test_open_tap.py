@@ -31,8 +31,10 @@ def test_lines_are_granted_for_a_while_at_a_time_and_not_one_by_one() -> None:
     tapped.open.grant(100)
     tapped.now += GRANT_S * 0.9
     assert not tapped.open.has_left
+    assert tapped.open.wait_s == pytest.approx(GRANT_S * 0.1)
     tapped.now += GRANT_S * 0.2
     assert tapped.open.has_left
+    assert tapped.open.wait_s == 0
 
 
 def test_no_more_lines_are_encoded_in_a_turn_than_fit_into_one() -> None:
