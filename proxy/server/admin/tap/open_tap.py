@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kafka_sidecar.proxy.relay.exchange import Client
-from kafka_sidecar.proxy.server.admin.live.encoding import encode
 from kafka_sidecar.proxy.server.admin.tap.wanted import Filter, Wanted
 
 FLUSH_S = 0.1  # lines wait at most so long, and leave together
@@ -136,6 +135,8 @@ def encoded(line: Mapping[str, Any]) -> bytes:
     >>> encoded({"topic": "a\\x1b"})
     b'{"topic":"a\\\\u001b"}\\n'
     """
+    from kafka_sidecar.proxy.server.admin.live.encoding import encode
+
     return encode(line) + b"\n"
 
 
