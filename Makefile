@@ -195,8 +195,9 @@ bench-relay: install ## CPU per request, latency, memory and start-up against di
 	$(BIN)/python bench/relay.py
 
 .PHONY: bench-page
-bench-page: install ## CPU of the sidecar at 50,000 records a second with ten open pages, against none
+bench-page: install ## CPU at 50,000 records a second with ten open pages, against none; what is added to one request
 	$(BIN)/python bench/page.py
+	$(BIN)/python bench/watched_requests.py
 
 .PHONY: bench-page-tick
 bench-page-tick: install ## CPU of one snapshot for ten open pages by step, then with 10,000 topics and connections

@@ -12,7 +12,7 @@ from kafka_sidecar.proxy.relay.frames import Edit, Frames
 
 
 class Watch:
-    """One request and its response. Nothing that is shown may be kept, and no method raises."""
+    """One request and its response. Nothing large that is shown may be kept, and no method raises."""
 
     __slots__ = ("following", "skip")
 

@@ -5,7 +5,8 @@ They are no metrics: a sidecar that relays does not look into requests for a cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.errors import CodecError
@@ -18,6 +19,7 @@ from kafka_sidecar.proxy.relay.frames import Frames
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedRequest
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.server.admin.live.looking import Looking
+from kafka_sidecar.proxy.server.admin.waiting_frames import WaitingFrames
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
@@ -30,6 +32,7 @@ MAX_BATCHES = 4_000
 ALL_TIME_MS = 1 << 50
 
 Key = str | bytes  # a topic's name or id
+Walk = ProduceWalk | FetchWalk | ShareFetchWalk
 Counts = dict[Key, list[int]]  # records and bytes
 
 
@@ -39,12 +42,22 @@ class Traffic:
     def __init__(self, server: Server) -> None:
         self._topics = server.topics
         self._counts: dict[int, Counts] = {}  # by API
-        self._looking = Looking(server, self.tap, self._counts.clear)
+        self._counting: dict[tuple[int, int], Counting] = {}  # by API and version
+        self._looking = Looking(server, self.tap, self._forget)
 
     def tap(self, key: int, version: int) -> Tap | None:
         """What counts the records of this API and version, if it has any."""
-        make = TAPS.get(key)
-        return make(self._counts.setdefault(key, {}), version) if make is not None else None
+        if key not in TAPS:
+            return None
+        make_walk, make_tap = TAPS[key]
+        if (counting := self._counting.get((key, version))) is None:
+            counts = self._counts.setdefault(key, {})
+            counting = self._counting[key, version] = Counting(counts, partial(make_walk, version))
+        return make_tap(counting)
+
+    def _forget(self) -> None:
+        self._counts.clear()
+        self._counting.clear()
 
     def look(self) -> None:
         """A reader wants it: count from here on."""
@@ -60,6 +73,7 @@ class Traffic:
 
     def families(self) -> Iterator[Family]:
         """As metrics are, so that their rates are computed alike."""
+        self._count_waiting()
         self._resolve()
         counts = self._by_name()
         records, sizes = ({key: one[index] for key, one in counts.items()} for index in (0, 1))
@@ -67,6 +81,7 @@ class Traffic:
         yield counter("record_bytes", "Bytes of their batches, compressed", sizes, "topic", "api_key")
 
     def _by_name(self) -> dict[tuple[str, str], list[int]]:
+        self._count_waiting()
         found: dict[tuple[str, str], list[int]] = {}
         for api, counts in self._counts.items():
             for key, (records, size) in counts.items():
@@ -75,6 +90,10 @@ class Traffic:
                 total[0] += records
                 total[1] += size
         return found
+
+    def _count_waiting(self) -> None:
+        for counting in self._counting.values():
+            counting.frames.count()
 
     def _resolve(self) -> None:
         """Request the names of topics that are known by their ids alone."""
@@ -101,140 +120,129 @@ def entry(counts: Counts, key: Key) -> list[int]:
     return counts.setdefault(key, [0, 0])
 
 
-def add(counts: Counts, key: Key, records: int, size: int) -> None:
-    """Count batches of a topic."""
-    total = entry(counts, key)
-    total[0] += records
-    total[1] += size
+class Counting:
+    """Frames of one API and version that are counted, whole ones several at once."""
+
+    __slots__ = ("_counts", "frames", "open")
+
+    def __init__(self, counts: Counts, open_walk: Callable[[], Walk]) -> None:
+        self._counts = counts
+        self.open = open_walk  # begins to read a frame: all that is in it, whatever was asked for
+        self.frames = WaitingFrames(self._count)  # of `SLICE_BYTES` at most
+
+    def _count(self, data: bytes, start: int, end: int) -> None:
+        walk = self.open()
+        walk.try_feed(data, start, end, True)
+        self.take(walk)
+
+    def take(self, walk: Walk) -> int:
+        """Count the rows that were read; how many there are."""
+        counts = self._counts
+        rows = walk.take_rows()
+        for row in rows:
+            key, records, size = (row[0], *row[3:5]) if isinstance(row, tuple) else (row.key, row.count, row.size)
+            if (total := counts.get(key)) is None:
+                total = entry(counts, key)
+            total[0] += records
+            total[1] += size
+        return len(rows)
+
+
+class FrameWatch(Watch):
+    """A request or a response, whichever has the records, that comes in pieces."""
+
+    __slots__ = ("_batches", "_counting", "_walk")
+
+    def __init__(self, counting: Counting) -> None:
+        super().__init__()
+        self._counting = counting
+        self._walk: Walk | None = None
+        self._batches = 0
+
+    def count(self, data: bytes, start: int, end: int, last: bool) -> None:
+        """Count a piece of the frame."""
+        if last and self._walk is None and end - start <= SLICE_BYTES:
+            self._counting.frames.add(data, start, end)
+            return
+        if self._walk is None:
+            self._walk = self._counting.open()
+        for at in range(start, end, SLICE_BYTES):
+            if self._batches > MAX_BATCHES:
+                return
+            self._walk.try_feed(data, at, min(at + SLICE_BYTES, end), False)
+            if self._walk.rows:
+                self._batches += self._counting.take(self._walk)
 
 
 class ProduceTap(Tap):
     """Counts what clients send in Produce requests of one version, whatever becomes of it."""
 
-    __slots__ = ("counts", "version")
+    __slots__ = ("_counting",)
 
-    def __init__(self, counts: Counts, version: int) -> None:
-        self.counts = counts
-        self.version = version
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return ProduceWatch(self)
+        return ProduceWatch(self._counting)
 
     def show_request(
         self, client: Client, state: object, frames: Frames, data: bytes, at: int, size: int, waits: object, now: float
     ) -> Watch | None:
-        if size <= SLICE_BYTES and len(data) >= at + size:
-            walk = ProduceWalk(self.version)
-            walk.try_feed(data, at, at + size, True)
-            counts = self.counts
-            for one in walk.rows:
-                if (total := counts.get(one.key)) is None:
-                    total = entry(counts, one.key)
-                total[0] += one.count
-                total[1] += one.size
-        elif len(data) >= at + size:
-            ProduceWatch(self).request(data, at, at + size, True)
+        if len(data) < at + size:
+            frames.edit(WatchedRequest(ProduceWatch(self._counting), True))
+        elif size <= SLICE_BYTES:
+            self._counting.frames.add(data, at, at + size)
         else:
-            frames.edit(WatchedRequest(ProduceWatch(self), True))
+            ProduceWatch(self._counting).request(data, at, at + size, True)
         return None
 
 
-class ProduceWatch(Watch):
+class ProduceWatch(FrameWatch):
     """One Produce request; its response does not matter."""
 
-    __slots__ = ("_batches", "_tap", "_walk")
-
-    def __init__(self, tap: ProduceTap) -> None:
-        super().__init__()
-        self._tap = tap
-        self._walk = ProduceWalk(tap.version)
-        self._batches = 0
+    __slots__ = ()
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
-        walk = self._walk
-        for at in range(start, end, SLICE_BYTES):
-            if self._batches > MAX_BATCHES:
-                return
-            walk.try_feed(data, at, min(at + SLICE_BYTES, end), False)
-            rows = walk.take_rows()
-            self._batches += len(rows)
-            for one in rows:
-                add(self._tap.counts, one.key, one.count, one.size)
+        self.count(data, start, end, last)
 
     def show_response(self, frames: Frames, data: bytes, at: int, size: int, now: float) -> None:
         """It does not matter."""
 
 
 class FetchTap(Tap):
-    """Counts what clients get in Fetch responses of one version."""
+    """Counts what clients get in responses to Fetch or ShareFetch (KIP-932) of one version."""
 
-    __slots__ = ("counts", "version")
+    __slots__ = ("_counting",)
 
-    def __init__(self, counts: Counts, version: int) -> None:
-        self.counts = counts
-        self.version = version
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
-        return FetchWatch(self)
+        return FetchWatch(self._counting)
 
     def show_request(
         self, client: Client, state: object, frames: Frames, data: bytes, at: int, size: int, waits: object, now: float
     ) -> Watch | None:
-        return FetchWatch(self)
-
-    def open(self) -> FetchWalk | ShareFetchWalk:
-        """Begin to read a response: all that is in it, whatever was asked for, as few rows as there may be."""
-        return FetchWalk(self.version, NO_OFFSETS, False, ALL_TIME_MS, ALL_TIME_MS)
-
-    def count(self, walk: FetchWalk | ShareFetchWalk) -> int:
-        """Count the rows that were read; how many there are."""
-        rows = walk.take_rows()
-        for one in rows:
-            add(self.counts, one.key, one.count, one.size)
-        return len(rows)
+        return FetchWatch(self._counting)
 
 
-class FetchWatch(Watch):
-    """One Fetch request, which does not matter, and its response."""
-
-    __slots__ = ("_batches", "_tap", "_walk")
-
-    def __init__(self, tap: FetchTap) -> None:
-        super().__init__()
-        self._tap = tap
-        self._walk: FetchWalk | ShareFetchWalk | None = None
-        self._batches = 0
-
-    def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
-        walk = self._walk
-        if walk is None:
-            walk = self._walk = self._tap.open()
-        for at in range(start, end, SLICE_BYTES):
-            if self._batches > MAX_BATCHES:
-                return
-            walk.try_feed(data, at, min(at + SLICE_BYTES, end), False)
-            if walk.rows:
-                self._batches += self._tap.count(walk)
-
-
-class ShareFetchTap(FetchTap):
-    """The same of ShareFetch (KIP-932)."""
+class FetchWatch(FrameWatch):
+    """One such request, which does not matter, and its response."""
 
     __slots__ = ()
 
-    def open(self) -> FetchWalk | ShareFetchWalk:
-        return ShareFetchWalk(self.version)
+    def response(self, data: bytes, start: int, end: int, last: bool, now: float) -> None:
+        self.count(data, start, end, last)
 
-    def count(self, walk: FetchWalk | ShareFetchWalk) -> int:
-        rows = walk.take_rows()
-        for key, _, _, records, size, *_ in rows:
-            add(self.counts, key, records, size)
-        return len(rows)
+
+def _fetch_walk(version: int) -> FetchWalk:
+    """With as few rows as there may be."""
+    return FetchWalk(version, NO_OFFSETS, False, ALL_TIME_MS, ALL_TIME_MS)
 
 
 NO_OFFSETS = Offsets()
-TAPS: dict[int, Callable[[Counts, int], Tap]] = {
-    ApiKey.PRODUCE: ProduceTap,
-    ApiKey.FETCH: FetchTap,
-    ApiKey.SHARE_FETCH: ShareFetchTap,
+TAPS: Mapping[int, tuple[Callable[[int], Walk], Callable[[Counting], Tap]]] = {
+    ApiKey.PRODUCE: (ProduceWalk, ProduceTap),
+    ApiKey.FETCH: (_fetch_walk, FetchTap),
+    ApiKey.SHARE_FETCH: (ShareFetchWalk, FetchTap),
 }

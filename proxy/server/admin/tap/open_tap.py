@@ -5,7 +5,6 @@ Lines are granted before anything is formatted: what is over the rate costs a co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -13,6 +12,7 @@ from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.server.admin.tap.wanted import Filter, Wanted
 
 FLUSH_S = 0.1  # lines wait at most so long, and leave together
+COUNT_S = 0.5  # the same of the number of those that were skipped, where no line leaves
 BURST_S = 5.0  # of lines that were not used may come at once
 GRANT_S = 0.25  # lines are granted for so long at a time: many of one request are cheaper than a few of each
 MAX_ENCODED = 250  # in a turn of the event loop
@@ -51,7 +51,9 @@ class OpenTap:
         self._left = self._most
         self._lines: list[Mapping[str, Any]] = []
         self._skipped = 0
+        self._counts: set[Callable[[], None]] = set()  # of what is skipped, and not counted yet
         self._timer: Timer | None = None
+        self._is_soon = False  # whether the timer is for lines
         self.is_closed = False
 
     def grant(self, number: int) -> int:
@@ -70,6 +72,11 @@ class OpenTap:
         """Whether any line would be granted now."""
         return self._left >= 1 or self._renew() >= 1
 
+    @property
+    def wait_s(self) -> float:
+        """Seconds until any line may be granted; 0: now."""
+        return 0.0 if self.has_left else max(0.0, self._granted_to + GRANT_S - self._clock())
+
     def _renew(self) -> float:
         now = self._clock()
         if (steps := int((now - self._granted_to) / GRANT_S)) > 0:
@@ -80,29 +87,43 @@ class OpenTap:
     def skip(self, number: int) -> None:
         """So many lines are not shown."""
         self._skipped += number
-        self._wake()
+        self._wake(is_soon=False)
+
+    def skip_later(self, count: Callable[[], None]) -> None:
+        """Lines are not shown that ``count`` will skip, before what is due leaves."""
+        if not self.is_closed:
+            self._counts.add(count)
+            self._wake(is_soon=False)
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Show a line that was granted."""
         if not self.is_closed:
             self._lines.append(line)
-            self._wake()
+            self._wake(is_soon=True)
 
-    def _wake(self) -> None:
-        if self._timer is None and not self.is_closed:
-            self._timer = self._call_later(FLUSH_S, self._flush)
+    def _wake(self, is_soon: bool) -> None:
+        if self.is_closed or (self._timer is not None and (self._is_soon or not is_soon)):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._is_soon = is_soon
+        self._timer = self._call_later(FLUSH_S if is_soon else COUNT_S, self._flush)
 
     def _flush(self) -> None:
-        self._timer = None
+        counts, self._counts = self._counts, set()
+        for count in counts:
+            count()
         lines, self._lines = self._lines[:MAX_ENCODED], self._lines[MAX_ENCODED:]
         skipped, self._skipped = self._skipped, 0
-        self._deliver(b"".join(map(encoded, lines)), len(lines), skipped)
+        self._timer = None
         if self._lines:
-            self._timer = self._call_later(0, self._flush)
+            self._timer, self._is_soon = self._call_later(0, self._flush), True
+        self._deliver(b"".join(map(encoded, lines)), len(lines), skipped)
 
     def close(self) -> None:
         self.is_closed = True
         self._lines = []
+        self._counts = set()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -112,9 +133,11 @@ def encoded(line: Mapping[str, Any]) -> bytes:
     """One line of JSON, in ASCII: names that are no UTF-8 are escaped.
 
     >>> encoded({"topic": "a\\x1b"})
-    b'{"topic": "a\\\\u001b"}\\n'
+    b'{"topic":"a\\\\u001b"}\\n'
     """
-    return json.dumps(line).encode("ascii") + b"\n"
+    from kafka_sidecar.proxy.server.admin.live.encoding import encode
+
+    return encode(line) + b"\n"
 
 
 def client_of(client: Client) -> dict[str, Any]:

@@ -16,10 +16,13 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
 from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
+from kafka_sidecar.codec.glance import glance_produce
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED, ProduceWalk, Sent, acknowledge
 from kafka_sidecar.plugins.bounded import Bounded
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
+from kafka_sidecar.proxy.relay.exchange import Client, Pass
 from kafka_sidecar.proxy.relay.frames import Frames
+from kafka_sidecar.proxy.relay.routes import UNWATCHED, WATCHED, GlancingTap, Seen
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedRequest
 from kafka_sidecar.proxy.server.admin.tap.open_tap import OpenTap, client_of
 from kafka_sidecar.proxy.server.admin.tap.reading import (
@@ -32,6 +35,7 @@ from kafka_sidecar.proxy.server.admin.tap.reading import (
     read_fetched,
     read_produced,
 )
+from kafka_sidecar.proxy.server.admin.waiting_frames import WaitingFrames
 
 SLICE_BYTES = 64 << 10  # that are walked before it is seen whether there are more batches than honest clients send
 MAX_BATCHES = 4_000  # those that follow are not counted
@@ -42,6 +46,7 @@ MAX_FRAME_BYTES = 16 << 20  # that is copied
 MAX_ACKNOWLEDGED_BYTES = 256 << 10  # of a response to Produce
 MAX_POSITIONS_BYTES = 256 << 10  # of a Fetch request
 ALL_TIME_MS = 1 << 50
+MAX_GLANCED = 1_000  # partitions of a request that are looked at to see which topics it names
 MAX_KNOWN = 1_000  # partitions of which it is remembered whether they are wanted
 OLDEST_FETCH = 4  # version
 
@@ -102,7 +107,9 @@ class Copy:
 class RecordsTap(Tap):
     """What one API and version shows to an open tap."""
 
-    __slots__ = ("_known", "_wants_all", "direction", "key", "open", "reader", "show", "version")
+    __slots__ = (
+        "_known", "_over_rate", "_over_until", "_wants_all", "direction", "key", "open", "reader", "show", "version",
+    )  # fmt: skip
 
     def __init__(self, open_tap: OpenTap, reader: Reader, key: int, version: int) -> None:
         self.open = open_tap
@@ -114,6 +121,8 @@ class RecordsTap(Tap):
         self.show = Show("keys" in wanted.show, "values" in wanted.show, wanted.salt)
         self._wants_all = not {"topic", "partition"} & wanted.filters.keys()
         self._known = Bounded[tuple[Key, int], bool](MAX_KNOWN)  # what is wanted, of partitions
+        self._over_rate = WaitingFrames(self._skip)  # Produce requests that came when no line was granted
+        self._over_until = 0.0  # when some may be again, by the clock of sessions
 
     def wants(self, key: Key, index: int) -> bool:
         """Whether records of a partition are shown."""
@@ -132,29 +141,32 @@ class RecordsTap(Tap):
     def show_request(
         self, client: Client, state: object, frames: Frames, data: bytes, at: int, size: int, waits: object, now: float
     ) -> Watch | None:
-        if not self.open.filter.allows_client(client.client_id, client.principal):
+        if not self.open.filter.allows_any_client and not self._allows(client):
             return None
         if len(data) < at + size:
             watch = self.begin(client, state, now)
             frames.edit(WatchedRequest(watch, waits is not None))
             return watch
-        if self.key == ApiKey.PRODUCE and size <= SLICE_BYTES and self._is_passed(data, at, at + size):
+        if self.key == ApiKey.PRODUCE and size <= SLICE_BYTES and (now < self._over_until or self._is_over_rate(now)):
+            if self._over_rate.add(data, at, at + size):  # as most of them
+                self.open.skip_later(self._over_rate.count)
             return None
         return self.begin_whole(client, data, at, size, waits)
 
-    def _is_passed(self, data: bytes, at: int, end: int) -> bool:
-        """Whether nothing of a small Produce request is shown now, which is counted: that is most of them."""
+    def _is_over_rate(self, now: float) -> bool:
+        wait_s = self.open.wait_s
+        self._over_until = now + wait_s
+        return wait_s > 0
+
+    def _allows(self, client: Client) -> bool:
+        return self.open.filter.allows_client(client.client_id, client.principal)
+
+    def _skip(self, data: bytes, at: int, end: int) -> None:
+        """Count what of a small Produce request would have been shown."""
         walk = ProduceWalk(self.version)
         walk.try_feed(data, at, end, True)
-        number = 0
-        for row in walk.rows:
-            if self._wants_all or self.wants(row.key, row.index):
-                number += row.count
-        if number and self.open.has_left:
-            return False
-        if number:
+        if number := sum(row.count for row in walk.rows if self.wants(row.key, row.index)):
             self.open.skip(number)
-        return True
 
     def begin(self, client: Client, state: object, now: float) -> Watch:
         return (_Produced if self.key == ApiKey.PRODUCE else _Fetched)(self, client)
@@ -167,6 +179,26 @@ class RecordsTap(Tap):
             watch.unanswered()
             return None
         return watch if watch.is_needed else None
+
+
+class FilteredTap(RecordsTap, GlancingTap):
+    """A tap with filters: requests of other clients and topics cost what they cost without it."""
+
+    __slots__ = ()
+
+    def glance(self, client: Client, data: bytes, at: int, size: int) -> Seen:
+        if not self._allows(client):
+            return UNWATCHED
+        matches = self.open.filter.topics
+        if matches is None or self.key != ApiKey.PRODUCE:
+            return WATCHED
+        named, end = glance_produce(data, at, size, self.version, MAX_GLANCED)
+        names = [name for key in named if (name := self.reader.name_of(key)) is not None]
+        if not names or len(names) < len(named):
+            return Seen(True)
+        # Of several topics the records of the first would be part of the beginning.
+        alike = Pass(data[at + CLIENT_ID_AT : end]) if len(named) == 1 else None
+        return Seen(any(map(matches, names)), alike)
 
 
 class Frame:
@@ -431,5 +463,6 @@ def records_tap(open_tap: OpenTap, reader: Reader, key: int, version: int) -> Ta
     """What watches requests of this API and version; None: they have no records that are wanted."""
     if key not in TAPPED or (key == ApiKey.FETCH and version < OLDEST_FETCH):
         return None
-    tap = RecordsTap(open_tap, reader, key, version)
+    is_filtered = open_tap.filter.topics is not None or not open_tap.filter.allows_any_client
+    tap = (FilteredTap if is_filtered else RecordsTap)(open_tap, reader, key, version)
     return tap if open_tap.filter.allows("direction", tap.direction) else None

@@ -25,6 +25,7 @@ from kafka_sidecar.proxy.nodes.topic_names import TopicNameCache
 from kafka_sidecar.proxy.relay.exchange import Forward
 from kafka_sidecar.proxy.server.admin.live import looking as looking_module
 from kafka_sidecar.proxy.server.admin.live.traffic import MAX_BATCHES, MAX_TOPICS, OTHERS, SLICE_BYTES, Traffic
+from kafka_sidecar.proxy.server.admin.waiting_frames import MAX_FRAMES
 from kafka_sidecar.proxy.server.server import Server
 
 ONE, TWO = batch("a", "b"), batch("a", "b", "c")
@@ -83,6 +84,16 @@ def test_what_share_groups_get_is_counted() -> None:
         share_response(1, {"orders": [partition(ONE, (0, 1)), partition(TWO, (0, 2))]})
     )
     assert counted(traffic, "ShareFetch") == {"orders": (5, len(ONE + TWO))}
+
+
+def test_no_more_requests_wait_to_be_counted_than_a_few() -> None:
+    traffic, talk = watched()
+    for number in range(MAX_FRAMES + 1):
+        talk.client(produce_request(9, TOPICS, -1, number))
+    assert {key: total[0] for key, total in traffic._counts[ApiKey.PRODUCE].items()} == {
+        topic: MAX_FRAMES * records for topic, (records, _) in OF_TOPICS.items()
+    }
+    assert counted(traffic, "Produce")["orders"] == tuple((MAX_FRAMES + 1) * of for of in OF_TOPICS["orders"])
 
 
 def test_a_request_that_an_exchange_looks_into_is_counted_as_it_came() -> None:

@@ -6,7 +6,7 @@ import pytest
 from support.taps import Tapped
 
 from kafka_sidecar.proxy.server.admin.tap import open_tap
-from kafka_sidecar.proxy.server.admin.tap.open_tap import GRANT_S, MAX_ENCODED
+from kafka_sidecar.proxy.server.admin.tap.open_tap import COUNT_S, FLUSH_S, GRANT_S, MAX_ENCODED
 
 
 def test_a_second_has_so_many_lines_and_they_come_again() -> None:
@@ -31,8 +31,10 @@ def test_lines_are_granted_for_a_while_at_a_time_and_not_one_by_one() -> None:
     tapped.open.grant(100)
     tapped.now += GRANT_S * 0.9
     assert not tapped.open.has_left
+    assert tapped.open.wait_s == pytest.approx(GRANT_S * 0.1)
     tapped.now += GRANT_S * 0.2
     assert tapped.open.has_left
+    assert tapped.open.wait_s == 0
 
 
 def test_no_more_lines_are_encoded_in_a_turn_than_fit_into_one() -> None:
@@ -52,3 +54,15 @@ def test_nothing_is_due_while_nothing_happens_and_nothing_is_shown_after_the_end
     tapped.open.close()
     tapped.open.add({})
     assert (tapped.timers.due, tapped.flush()) == ([], [])
+
+
+def test_what_is_skipped_alone_leaves_later_than_lines_and_with_the_next_ones() -> None:
+    tapped = Tapped("kind=records")
+    tapped.open.skip(2)
+    tapped.open.skip_later(lambda: tapped.open.skip(3))
+    assert [after_s for after_s, _ in tapped.timers.due] == [COUNT_S]
+    tapped.open.add({"number": 1})
+    tapped.open.skip(1)
+    assert [after_s for after_s, _ in tapped.timers.due] == [FLUSH_S]
+    tapped.timers.run()
+    assert (tapped.lines, tapped.skipped, tapped.timers.due) == ([{"number": 1}], 6, [])

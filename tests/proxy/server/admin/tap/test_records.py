@@ -88,6 +88,38 @@ def test_requests_of_other_clients_are_not_looked_at(query: str) -> None:
     assert (tapped.flush(), tapped.skipped, tapped.copied) == ([], 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("query", "topics", "is_watched"),
+    [
+        ("topic=b*", ["a"], False),
+        ("topic=b*", ["bc"], True),
+        ("topic=b*", ["a", "bc"], True),
+        ("client_id=other", ["bc"], False),
+        ("topic=b*&partition=0", ["bc"], True),
+    ],
+)
+def test_the_beginning_of_a_request_says_whether_filters_let_any_of_it_be_shown(
+    query: str, topics: list[str], is_watched: bool
+) -> None:
+    tapped = Tapped(f"kind=records&{query}")
+    talk = tapped.dialogue().client(produce_request(V, {topic: {0: batch("x")} for topic in topics}))
+    for number in (2, 3):
+        talk.client(produce_request(V, {topic: {0: batch("y")} for topic in topics}, correlation_id=number))
+    assert [watch is not None for *_, watch in talk.session._waiting] == [is_watched] * 3
+
+
+def test_a_topic_without_a_name_is_watched_until_it_has_one() -> None:
+    tapped = Tapped("kind=records&topic=b*", names={})
+    talk = tapped.dialogue()
+    for number in (1, 2, 3):
+        talk.client(produce_request(13, {"a": {0: batch("x")}}, correlation_id=number))
+        tapped.names[topic_id("a")] = "a"
+    key, route = (ApiKey.PRODUCE << 16 | 13), talk.session.routes.get(ApiKey.PRODUCE << 16 | 13)
+    assert route is not None
+    assert (known := talk.session.memo._known[key]).route is route
+    assert not known.is_watched
+
+
 def test_without_a_response_there_is_no_offset() -> None:
     tapped = Tapped("kind=records")
     tapped.dialogue().client(produce_request(V, {"a": {0: batch("x")}}, acks=0))
