@@ -23,7 +23,7 @@ SHOWN = {
         "127.0.0.1",
         "records/s of orders rejected by json",
         "a guard refuses CreateTopics",
-        "rate limit clickstream throttles clients",
+        "clients are over the rate limit clickstream",
         "are not sent as required: compression",
     ],
     "topics": [
