@@ -147,7 +147,9 @@ def _features(of: Snapshot) -> Iterator[tuple[str, str]]:
         yield "dead letters", _dead_letters(of, letters)
     if audit is not None:
         waiting, sent = audit.get("buffered_events"), audit.get("sent_events")
-        rest = f", {number(waiting)} events wait, {number(sent)} sent" if sent is not None else ""
+        since = f" (the oldest for {duration(oldest)})" if (oldest := audit.get("oldest_seconds")) else ""
+        lost = number(audit.get("discarded_events"))
+        rest = f", {number(waiting)} events wait{since}, {number(sent)} sent, {lost} lost" if sent is not None else ""
         yield "audit", f"{by_worker(audit.get('auditor'))}: {number(audit.get('intervals'))} intervals{rest}"
     if limits := sorted(of.series("rate_limit_throttled"), key=lambda one: -(one.rate or 0)):
         yield "rate limits", ", ".join(map(_limit, limits[:MAX_SHOWN]))

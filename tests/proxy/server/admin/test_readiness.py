@@ -87,5 +87,6 @@ async def test_the_state_of_topic_configs_and_of_the_audit_is_shown() -> None:
     }  # fmt: skip
     assert found["audit"] == {
         "auditor": found["audit"]["auditor"], "intervals": 0, "buffered_events": 0, "buffered_bytes": 0,
-        "discarded_events": 0, "sent_events": 0, "failure": None,
+        "oldest_seconds": 0.0, "spooled_events": None, "spooled_bytes": None, "discarded_events": 0, "sent_events": 0,
+        "failure": None,
     }  # fmt: skip
