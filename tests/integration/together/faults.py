@@ -109,7 +109,7 @@ def _slice_passed_on() -> None:
 def _first_tap_only() -> None:
     from kafka_sidecar.proxy.server import server
 
-    server.in_turn = lambda first, _: first  # type: ignore[attr-defined]
+    server.in_turn = lambda first, _: first  # type: ignore[attr-defined,assignment]
 
 
 def _change_stages(exchanges: Any, change: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
