@@ -6,6 +6,7 @@ Thread-safe: an auditor adds events in its own thread.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Lock
@@ -30,9 +31,10 @@ class Pending(NamedTuple):
 class _Unsent:
     """The events of one interval."""
 
-    __slots__ = ("counts", "end")
+    __slots__ = ("at", "counts", "end")
 
-    def __init__(self, counts: Iterable[Pending], end: Event | None) -> None:
+    def __init__(self, counts: Iterable[Pending], end: Event | None, at: float) -> None:
+        self.at = at  # seconds since 1970 when they were made
         self.counts = deque(counts)
         self.end = end  # None: it is among counts, which an earlier process has encoded
 
@@ -47,28 +49,36 @@ class _Unsent:
 class Outbox:
     """A queue of events. ``wake`` is called after events were added, in the thread that adds them."""
 
-    def __init__(self, max_bytes: int, max_events: int, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        max_events: int,
+        wake: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._max_bytes = max_bytes
         self._max_events = max_events
         self._wake = wake
+        self._clock = clock
         self._lock = Lock()
         self._intervals: deque[_Unsent] = deque()
         self._emptied = 0  # the first ones, whose counts are discarded
         self.events = self.bytes = self.discarded = self.intervals = 0
+        self.taken_at: float | None = None  # when the oldest event that was taken last was made
 
     def add(self, interval: Interval) -> None:
         """Add the events of an interval; the oldest counts make room for them."""
         counts = [_encode(event) for event in interval.counts]
         with self._lock:
             self.intervals += 1
-            self._append(_Unsent(counts, dict(interval.end)), END_BYTES)
+            self._append(_Unsent(counts, dict(interval.end), self._clock()), END_BYTES)
         self._wake()
 
-    def restore(self, values: Iterable[bytes]) -> int:
-        """Add events that an earlier process could not send; the number of them. What is not an event is omitted."""
+    def restore(self, values: Iterable[bytes], at: float) -> int:
+        """Add events that an earlier process has left at that time; their number. What is not an event is omitted."""
         events = [event for value in values if (event := _decode(value)) is not None]
         with self._lock:
-            self._append(_Unsent(events, None), 0)
+            self._append(_Unsent(events, None, at), 0)
         self._wake()
         return len(events)
 
@@ -77,6 +87,7 @@ class Outbox:
         taken: list[Pending] = []
         size = 0
         with self._lock:
+            self.taken_at = self._oldest_at()
             while self._intervals and len(taken) < max_events and size < max_bytes:
                 event, held = self._pop()
                 if event is not None:
@@ -84,6 +95,15 @@ class Outbox:
                     taken.append(event)
                     size += len(event.value)
         return taken
+
+    @property
+    def oldest_at(self) -> float | None:
+        """When the oldest event was made, seconds since 1970; None: there is none."""
+        with self._lock:
+            return self._oldest_at()
+
+    def _oldest_at(self) -> float | None:
+        return next((one.at for one in self._intervals if one.counts or one.end is not None), None)
 
     def _append(self, unsent: _Unsent, end_bytes: int) -> None:
         self._intervals.append(unsent)

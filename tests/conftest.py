@@ -5,11 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support.builds import PythonSources
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 WITHOUT_KAFKA = ("not integration", "program")  # how the expressions of such runs begin
 
@@ -50,3 +55,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The only one of a run: Playwright does not start twice in a thread."""
+    from browser.chromium import chromium
+
+    with chromium() as opened:
+        yield opened

@@ -18,6 +18,7 @@ from kafka_sidecar.proxy.telemetry.readable import NONE, duration, number, size
 NOT_READY = 3
 INDENT = 15
 MAX_SHOWN = 12  # troubles, APIs and ports; --json has all
+REACHABLE = {True: "yes", False: "no", None: "not tried"}  # a broker, at the last attempt
 REQUESTS, LATENCY = "client_to_proxy_request", "request_latency_seconds"
 
 
@@ -144,7 +145,9 @@ def _features(of: Snapshot) -> Iterator[tuple[str, str]]:
         yield "dead letters", _dead_letters(of, letters)
     if audit is not None:
         waiting, sent = audit.get("buffered_events"), audit.get("sent_events")
-        rest = f", {number(waiting)} events wait, {number(sent)} sent" if sent is not None else ""
+        since = f" (the oldest for {duration(oldest)})" if (oldest := audit.get("oldest_seconds")) else ""
+        lost = number(audit.get("discarded_events"))
+        rest = f", {number(waiting)} events wait{since}, {number(sent)} sent, {lost} lost" if sent is not None else ""
         yield "audit", f"{by_worker(audit.get('auditor'))}: {number(audit.get('intervals'))} intervals{rest}"
     if limits := sorted(of.series("rate_limit_throttled"), key=lambda one: -(one.rate or 0)):
         yield "rate limits", ", ".join(map(_limit, limits[:MAX_SHOWN]))
@@ -197,11 +200,23 @@ def _nodes(of: Snapshot) -> Iterator[str]:
         yield "no broker is known yet"
         return
     has_workers = any("worker" in one for one in nodes)
-    titles = ("broker", "address", "port here", *(["worker"] if has_workers else []))
+    titles = (
+        "broker", "address", "port here", *(["worker"] if has_workers else []), "connections", "reachable",
+        "last failure",
+    )  # fmt: skip
     rows = [
-        (one["node"], one["broker"], one["port"], *([one.get("worker")] if has_workers else []))
+        (
+            one["node"], one["broker"], one["port"], *([one.get("worker")] if has_workers else []),
+            one.get("connections"), REACHABLE[one.get("reachable")], _last_failure(one),
+        )
         for one in nodes[:MAX_SHOWN]
-    ]
+    ]  # fmt: skip
     yield from table(titles, rows)
     if len(nodes) > MAX_SHOWN:
         yield cell(f"and {len(nodes) - MAX_SHOWN} more: see --json")
+
+
+def _last_failure(node: Mapping[str, Any]) -> str | None:
+    if node.get("last_failure") is None:
+        return None
+    return f"{age(node['failed_at'])} ago: {node['last_failure']}"

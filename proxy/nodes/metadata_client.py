@@ -28,7 +28,7 @@ from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest, ApiVer
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_sidecar.codec.wire import LENGTH, NO_ID
 from kafka_sidecar.proxy.relay.introduction import diagnose
-from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, cause_of
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class MetadataClient:
     def __init__(
         self,
         candidates: Callable[[], list[Address]],
-        record_attempt: Callable[[Address, str | None], None],
+        record_attempt: Callable[[Address, Exception | None], None],
         on_reached: Callable[[], None],
         own: OwnConnections,
         access: BrokerAccess,
@@ -218,7 +218,7 @@ class MetadataClient:
                     channel.close()
                 if not isinstance(error, FAILURES):
                     raise
-                self._record_attempt(address, cause_of(error))
+                self._record_attempt(address, error)
                 if isinstance(error, TimeoutError):
                     failures.append(f"{host}:{port} did not respond in {self._timeout_s:g} s")
                 else:

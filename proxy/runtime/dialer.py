@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
@@ -40,7 +39,9 @@ class Attempts(Protocol):
         """Whether it leads back to this sidecar."""
         ...
 
-    def record_attempt(self, address: Address, reachable: bool) -> None: ...
+    def record_attempt(self, address: Address, error: Exception | None) -> None:
+        """``error``: why it failed."""
+        ...
 
 
 class Dialer:
@@ -49,13 +50,11 @@ class Dialer:
     def __init__(
         self,
         attempts: Attempts,
-        failures: Counter[str],
         limiter: LogLimiter,
         access: BrokerAccess,
         timeout_s: float,
     ) -> None:
         self._attempts = attempts
-        self._failures = failures  # by cause
         self._limiter = limiter
         self._access = access
         self._timeout_s = timeout_s  # of one attempt
@@ -94,15 +93,11 @@ class Dialer:
             async with asyncio.timeout(self._timeout_s):
                 await access.connect(factory, host, port)
         except LoginError as error:  # which is logged already; no broker takes what another one rejects
-            cause = cause_of(error)
-            self._failures[cause] += 1
-            self._attempts.record_attempt(address, True)
+            self._attempts.record_attempt(address, error)
             await asyncio.sleep(REJECTED_PAUSE_S)
-            raise BrokerUnreachableError(cause, f"{host}:{port}: {error}") from error
+            raise BrokerUnreachableError(cause_of(error), f"{host}:{port}: {error}") from error
         except (OSError, ValueError, OverflowError) as error:  # the latter two: an invalid host or port
-            cause = cause_of(error)
-            self._failures[cause] += 1
-            self._attempts.record_attempt(address, False)
+            self._attempts.record_attempt(address, error)
             if (suppressed := self._limiter.due(("broker unreachable", host, str(port)))) is not None:
                 log.warning(
                     "broker unreachable",
@@ -112,6 +107,6 @@ class Dialer:
                         "suppressed": suppressed,
                     },
                 )
-            return BrokerUnreachableError(cause, f"{host}:{port}: {describe_failure(error)}")
-        self._attempts.record_attempt(address, True)
+            return BrokerUnreachableError(cause_of(error), f"{host}:{port}: {describe_failure(error)}")
+        self._attempts.record_attempt(address, None)
         return None

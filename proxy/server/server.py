@@ -8,7 +8,7 @@ import logging
 import math
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial, reduce
@@ -22,6 +22,7 @@ from kafka_sidecar.proxy.config.principal_rules import parse_rules
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.nodes.addresses import Addresses, Node, load_brokers, save_brokers
+from kafka_sidecar.proxy.nodes.attempts import REJECTED_LOGIN, Attempts
 from kafka_sidecar.proxy.nodes.metadata_client import (
     FAILURES,
     Address,
@@ -88,6 +89,7 @@ class Server:
         self.config = config
         self.metrics = metrics
         self.connections: dict[Connection, None] = {}  # in the order in which they came
+        self.connected = Counter[str]()  # how many there are, by listener
         self.closed: deque[tuple[float, dict[str, Any]]] = deque(maxlen=MAX_CLOSED)  # when (since 1970), and their keys
         self.listening = False
         self.record_requests: Callable[[Session, Record], Record] | None = None  # besides the flight recorder
@@ -99,6 +101,7 @@ class Server:
         self.addresses = Addresses(
             config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
         )
+        self.attempts = Attempts(time.time)
         limits = config.connections
         self.own = OwnConnections()
         self.broker_logins = open_broker_logins(config, metrics.broker_logins)
@@ -106,11 +109,11 @@ class Server:
         access = BrokerAccess(limits.source_address, self.tls.brokers, self.broker_logins)
         timeout_s = limits.connect_timeout
         self._cluster = MetadataClient(
-            self._candidates, self._record_own_attempt, self._reached, self.own, access, timeout_s
+            self._candidates, self.record_attempt, self._reached, self.own, access, timeout_s
         )
         self._lines = LogLimiter(LOG_EVERY_S, time.monotonic)
         self._ends = Paced(ENDS_PER_TURN)
-        self._dialer = Dialer(self, metrics.connect_failures, self._lines, access, timeout_s)
+        self._dialer = Dialer(self, self._lines, access, timeout_s)
         self._admission = Admission(limits.max_connections or connections_that_fit(), limits.max_connections_per_ip)
         self.memory = self._open_memory()
         self.topics = TopicNameCache(self._cluster.topic_names)
@@ -274,6 +277,7 @@ class Server:
 
     def began(self, connection: Connection) -> Closing | None:
         self.connections[connection] = None
+        self.connected[connection.listener] += 1
         self._idle.clear()
         kind = connection.listener.split()[0]
         self.metrics.connections[kind] += 1
@@ -294,6 +298,7 @@ class Server:
 
     def ended(self, connection: Connection, closing: Closing) -> None:
         self.connections.pop(connection, None)
+        self.connected[connection.listener] -= 1
         if not self.connections:
             self._idle.set()
         self._admission.leave(connection.ip)
@@ -319,14 +324,12 @@ class Server:
     def is_own(self, address: Address) -> bool:
         return address in self.own.addresses
 
-    def record_attempt(self, address: Address, reachable: bool) -> None:
-        self._servers.record_attempt(address, reachable)
-
-    def _record_own_attempt(self, address: Address, failure: str | None) -> None:
-        """Of the sidecar itself; ``failure``: its cause."""
-        if failure is not None:
-            self.metrics.connect_failures[failure] += 1
-        self.record_attempt(address, failure is None or failure == "authentication_failed")
+    def record_attempt(self, address: Address, error: Exception | None) -> None:
+        """Of a client's connection, or of the sidecar's own."""
+        cause = self.attempts.record(address, error)
+        if cause is not None:
+            self.metrics.connect_failures[cause] += 1
+        self._servers.record_attempt(address, cause in (None, REJECTED_LOGIN))
 
     async def _check_servers(self, host: str, port: int) -> None:
         """Raises ConfigError if a bootstrap server is a listener of this sidecar."""

@@ -99,7 +99,7 @@ def test_what_an_earlier_process_could_not_send_comes_first() -> None:
     before.add(interval(0, 2))
     values = [event.value for event in before.take(100, PLENTY)]
     outbox = Outbox(PLENTY, PLENTY)
-    assert outbox.restore([*values, b"", b"{}", b"[]", b"\xff"]) == 3
+    assert outbox.restore([*values, b"", b"{}", b"[]", b"\xff"], at=1.0) == 3
     outbox.add(interval(9, 1))
     assert [event.value for event in outbox.take(3, PLENTY)] == values
     assert ids(taken(outbox)) == ["9-0", "9-end"]
@@ -107,7 +107,7 @@ def test_what_an_earlier_process_could_not_send_comes_first() -> None:
 
 def test_restored_events_are_discarded_first() -> None:
     outbox = Outbox(PLENTY, 3)
-    outbox.restore([orjson.dumps({"audit_id": str(number)}) for number in range(3)])
+    outbox.restore([orjson.dumps({"audit_id": str(number)}) for number in range(3)], at=1.0)
     outbox.add(interval(9, 1))
     assert ids(taken(outbox)) == ["2", "9-0", "9-end"]
     assert outbox.discarded == 2
@@ -159,3 +159,19 @@ def test_names_that_are_not_utf8_are_sent_as_the_schema_has_it() -> None:
     names = ("topic", "group", "client_id", "principal")
     assert {name for name in names for event in events if event.get(name) == "caf\ufffd"} == set(names)
     assert events[-1]["kind"] == "interval"
+
+
+def test_the_age_is_that_of_the_oldest_event_also_of_what_an_earlier_process_has_left_and_of_what_was_taken() -> None:
+    now = [1000.0]
+    outbox = Outbox(PLENTY, PLENTY, clock=lambda: now[0])
+    assert (outbox.oldest_at, outbox.taken_at) == (None, None)
+    outbox.restore([orjson.dumps({"audit_id": "old"})], at=900.0)
+    outbox.add(interval(0, 1))
+    now[0] = 1060.0
+    outbox.add(interval(1, 1))
+    ages = []
+    while outbox.oldest_at is not None:
+        ages.append(outbox.oldest_at)
+        outbox.take(1, PLENTY)
+        assert outbox.taken_at == ages[-1]
+    assert ages == [900.0, 1000.0, 1000.0, 1060.0, 1060.0]

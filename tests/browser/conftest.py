@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from browser.chromium import chromium
 from browser.scene import Traffic, scene
 from harness.sidecar import Sidecar
 from playwright.sync_api import Browser, Page
 
 Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,8 @@ SHOWN = {
         "127.0.0.1",
         "records/s of orders rejected by json",
         "a guard refuses CreateTopics",
-        "rate limit clickstream throttles clients",
+        "clients are over the rate limit clickstream",
+        "reachable",
         "are not sent as required: compression",
     ],
     "topics": [
@@ -52,7 +53,7 @@ SHOWN = {
     "connections": ["checkout-7", "shipping-2", "confluent-kafka-python", "Produce v", "client_closed", "shipping"],
     "dead-letters": ["orders.dlq", "usable", "waiting letters", "no spool"],
     "plug-ins": ["add_header", "on_consume", "require_header", "called"],
-    "audit": ["EventAuditor", "audit_events_sent", "sent events"],
+    "audit": ["EventAuditor", "audit_events_sent", "sent events", "waiting events", "oldest waits for", "spool"],
     "metrics": ["rejected_records", "client_to_proxy_request", "interceptor_call_seconds"],
 }
 VIEWS = list(SHOWN)

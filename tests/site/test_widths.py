@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,14 +29,6 @@ STICKS_OUT = """() => {
     });
     return [document.documentElement.scrollWidth - width, out.slice(0, 3).map((one) => one.outerHTML.slice(0, 100))];
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from browser.chromium import chromium
-
-    with chromium() as running:
-        yield running
 
 
 def pages() -> list[Path]:

@@ -38,7 +38,12 @@ def sidecar(**changed: Any) -> dict[str, Any]:
             {"listener": "bootstrap", "addresses": "127.0.0.1:19092"},
             {"listener": "node 1", "addresses": "127.0.0.1:19094"},
         ],
-        "nodes": [{"node": 1, "broker": "kafka-1:9092", "port": 19094}],
+        "nodes": [
+            {
+                "node": 1, "broker": "kafka-1:9092", "port": 19094, "connections": 3, "reachable": True,
+                "last_failure": None, "failed_at": None,
+            },
+        ],
         "brokers": {
             "bootstrap_servers": ["kafka-1:9092"], "last_metadata": "received", "connect_failures": {}, "login": "ok",
         },

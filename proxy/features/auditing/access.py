@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from kafka_sidecar.audit.access import AccessEvents, Who
 from kafka_sidecar.codec.apis import APIS
@@ -51,6 +52,14 @@ class AccessAudit(Feature):
         yield counter("access_events_discarded", "Access events that were discarded", discarded, "reason")
         yield counter("access_send_failures", "Attempts to send access events that failed", sender.failures)
         yield gauge("access_buffered_bytes", "Bytes of access events in the buffer", self.events.bytes)
+
+    def state(self) -> Mapping[str, Any]:
+        return {
+            "buffered_bytes": self.events.bytes,
+            "discarded_events": self.events.discarded.total() + self.sender.too_large,
+            "sent_events": self.sender.sent,
+            "failure": self.sender.failure,
+        }
 
     def _decided(self, key: int, found: Sequence[tuple[str, str, str]], is_allowed: bool, client: Client) -> None:
         """In any thread."""

@@ -84,7 +84,6 @@ class Audit(Feature):
             self.sender.on_empty = self._all_sent
         spool_file = config.own_file(settings.spool_file)
         self._spool = None if spool_file is None else Spool(spool_file)
-        self._has_spooled = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def tap(self, key: int, version: int) -> Tap | None:
@@ -95,7 +94,7 @@ class Audit(Feature):
         return collect(self)
 
     def state(self) -> Mapping[str, Any]:
-        outbox, sender = self.outbox, self.sender
+        outbox, sender, spool = self.outbox, self.sender, self._spool
         state: dict[str, Any] = {"auditor": type(self.auditor).__name__, "intervals": outbox.intervals}
         if sender is None:
             return state
@@ -103,10 +102,18 @@ class Audit(Feature):
             **state,
             "buffered_events": outbox.events + sender.in_flight,
             "buffered_bytes": outbox.bytes,
+            "oldest_seconds": round(self._oldest_s(sender), 3),
+            "spooled_events": spool.events if spool is not None else None,
+            "spooled_bytes": spool.bytes if spool is not None else None,
             "discarded_events": outbox.discarded + sender.too_large,
             "sent_events": sender.sent,
             "failure": sender.failure,
         }
+
+    def _oldest_s(self, sender: Sender) -> float:
+        """Age of the oldest event that is not sent, in seconds."""
+        at = self.outbox.taken_at if sender.in_flight else self.outbox.oldest_at
+        return 0.0 if at is None else max(0.0, time.time() - at)
 
     def topic_state(self, name: str) -> Mapping[str, Any]:
         return {"audited": self.includes(name)}
@@ -120,8 +127,7 @@ class Audit(Feature):
         self._loop = asyncio.get_running_loop()
         if self.sender is not None:
             if self._spool is not None and (values := self._spool.load()):
-                self._has_spooled = True
-                log.info("audit spool read", extra={"events": self.outbox.restore(values)})
+                log.info("audit spool read", extra={"events": self.outbox.restore(values, self._spool.saved_at)})
             self.sender.start()
         self._call(self.auditor.start)
         self.counting.call_later = self._loop.call_later
@@ -167,8 +173,7 @@ class Audit(Feature):
                 self._loop.call_soon_threadsafe(self.sender.wake)
 
     def _all_sent(self) -> None:
-        if self._has_spooled and self._spool is not None:
-            self._has_spooled = False
+        if self._spool is not None and self._spool.events:
             self._spool.remove()
 
 

@@ -89,11 +89,17 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.events = self.bytes = 0  # that the file had when it was read, until it is removed
+        self.saved_at = 0.0  # seconds since 1970
 
     def load(self) -> list[bytes]:
         """The events in the file; none if it does not exist or is unreadable, which is logged."""
         try:
-            return self._path.read_bytes().splitlines()
+            data = self._path.read_bytes()
+            self.saved_at = self._path.stat().st_mtime
+            found = data.splitlines()
+            self.events, self.bytes = len(found), len(data)
+            return found
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -111,6 +117,7 @@ class Spool:
 
     def remove(self) -> None:
         """Its events are sent. A file that stays is sent again: an event that arrives twice counts once."""
+        self.events = self.bytes = 0
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_sidecar.proxy.nodes.addresses import Node
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
@@ -47,10 +48,7 @@ def verbose_readiness(server: Server) -> dict[str, Any]:
         **readiness(server),
         "connects_to_itself": [f"{host}:{port}" for host, port in sorted(server.own.addresses)],
         "broker_login": _login(server, in_full=True),
-        "nodes": {
-            str(node.node_id): {"broker": f"{node.host}:{node.port}", "port": node.local_port}
-            for node in server.addresses.nodes.values()
-        },
+        "nodes": {str(node.node_id): _node(server, node) for node in server.addresses.nodes.values()},
         "topic_configs": DISABLED if server.features.topic_configs is None else _trouble(server) or "ready",
         "listeners": server.listener_addresses,
         "brokers": _brokers(server),
@@ -65,6 +63,18 @@ def verbose_readiness(server: Server) -> dict[str, Any]:
             "applied_at": timestamp(server.metrics.config_applied_at),
             "restart_required_by": list(server.metrics.needs_restart),
         },
+    }
+
+
+def _node(server: Server, node: Node) -> dict[str, Any]:
+    last = server.attempts.last((node.host, node.port))
+    return {
+        "broker": f"{node.host}:{node.port}",
+        "port": node.local_port,
+        "connections": server.connected[f"node {node.node_id}"],
+        "reachable": last.is_reachable,
+        "last_failure": last.failure,
+        "failed_at": None if last.failed_at is None else timestamp(last.failed_at),
     }
 
 

@@ -6,19 +6,24 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+import yaml
+from confluent_kafka import Consumer, Producer, ShareConsumer
 from harness import json_lines
 from harness.cluster import Cluster
 from harness.sidecar import COMMAND, NODE_PORTS, Sidecar
+from harness.tls import BROKERS_CA, CLIENTS_CA
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.scenarios.target import SILENT, create_topic
 from integration.tap.reader import TapReader, refusal, tapping, until
+from integration.together.broker_admin import configure_share_group
 
 pytestmark = pytest.mark.integration
 
@@ -237,6 +242,79 @@ def test_the_command_says_that_the_sidecar_has_stopped_and_ends_with_one(cluster
             assert command.stderr.read() == "kafka-sidecar: the sidecar has ended the tap: it has stopped\n"
         opened = json_lines.read(sidecar.log, "tap opened")
     assert [line["detail"] for line in opened] == ["requests"]
+
+
+def test_records_that_a_share_group_acquires_are_shown_once_as_fetched(cluster: Cluster, sidecar: Sidecar) -> None:
+    create_topic(sidecar.bootstrap, "shared", 1)
+    configure_share_group(cluster.direct, "of-shared")
+    sends = producer(sidecar)
+    for number in range(5):
+        sends.produce("shared", f"value-{number}".encode(), key=b"secret")
+    sends.flush(30)
+    settings = {
+        "bootstrap.servers": sidecar.bootstrap, "group.id": "of-shared", "client.id": "shares", "logger": SILENT,
+        "share.acknowledgement.mode": "implicit",
+    }  # fmt: skip
+    got: list[int | None] = []
+    with tapping(sidecar, "records", topic="shared") as tap, tapping(sidecar, "requests", api="ShareFetch") as asked:
+        with ShareConsumer(settings) as consumer:
+            consumer.subscribe(["shared"])
+            until(lambda: len(got_of(consumer, got)) >= 5, "five records")
+        lines = tap.wait(5, "record", direction="fetched", client_id="shares")
+        requests = asked.wait(1, "request", api="ShareFetch", client_id="shares")
+    assert sorted(line["offset"] for line in lines) == got == [0, 1, 2, 3, 4]
+    assert {(line["key_bytes"], line["value_bytes"]) for line in lines} == {(6, 7)}
+    assert {line["answered_by"] for line in requests} == {"broker"}
+    assert not re.search("secret|value-", json.dumps(tap.lines))
+
+
+def got_of(consumer: ShareConsumer, got: list[int | None]) -> list[int | None]:
+    """The offsets so far, with those of the next records."""
+    got += [message.offset() for message in consumer.poll(0.5)]
+    return got
+
+
+def test_a_tap_by_tls_needs_the_ca_and_the_token(cluster: Cluster, tmp_path: Path) -> None:
+    chain, key = CLIENTS_CA.issue("admin").write(tmp_path, "admin")
+    ca, other_ca = CLIENTS_CA.write(tmp_path, "ca"), BROKERS_CA.write(tmp_path, "other-ca")
+    token, other_token = tmp_path / "token", tmp_path / "other-token"
+    token.write_text("t" * 32)
+    other_token.write_text("u" * 32)
+    config = tmp_path / "kafka-sidecar.yaml"
+    admin = {"tls": {"certificate": str(chain), "key": str(key)}, "token_file": str(token)}
+    config.write_text(CONFIG % (1, "false") + yaml.safe_dump({"admin": admin}))
+    create_topic(cluster.bootstrap, "by-tls", 1)
+    with Sidecar(cluster.bootstrap, tmp_path / "sidecar.log", ["--config", str(config)]) as sidecar:
+        at = sidecar.admin.replace("http:", "https:")
+
+        def tap(its_ca: Path, its_token: Path) -> list[str]:
+            words = ["tap", "records", "--topic", "by-tls", "--direction", "produced", "--count", "1", "--json"]
+            return [str(COMMAND), *words, "--admin", at, "--ca", str(its_ca), "--token-file", str(its_token)]
+
+        trusted = ssl.create_default_context(cafile=str(ca))
+        sidecar.program.wait_for(lambda: is_ready(at, trusted), "ready", 60)
+        for words, why in ((tap(other_ca, token), "certificate"), (tap(ca, other_token), "token")):
+            refused = subprocess.run(words, capture_output=True, text=True, timeout=60)
+            assert (refused.returncode, refused.stdout) == (1, "")
+            assert why in refused.stderr
+        with subprocess.Popen(tap(ca, token), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+            assert command.stderr is not None
+            assert command.stderr.readline().startswith("tapping records")
+            sends = producer(sidecar)
+            sends.produce("by-tls", b"value")
+            sends.flush(30)
+            printed, _ = command.communicate(timeout=60)
+        assert command.returncode == 0
+    shown = [line for line in map(json.loads, printed.splitlines()) if line["kind"] == "record"]
+    assert [(line["offset"], line["value_bytes"]) for line in shown] == [(0, 5)]
+
+
+def is_ready(admin: str, trusted: ssl.SSLContext) -> bool:
+    try:
+        with urllib.request.urlopen(f"{admin}/readyz", timeout=2, context=trusted) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
 
 
 def test_all_workers_are_tapped_and_one_that_is_started_again_too(cluster: Cluster, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Eight faults of composition, each a change of the product inside the process of one sidecar.
+"""Nine faults of composition, each a change of the product inside the process of one sidecar.
 
 The features are right by themselves in each of them; what is wrong is how they meet. Imported by sidecars that
 `mutations.py` starts, never by the tests.
@@ -106,6 +106,12 @@ def _slice_passed_on() -> None:
     AssembleRun.partition = pass_some  # type: ignore[method-assign,assignment]
 
 
+def _first_tap_only() -> None:
+    from kafka_sidecar.proxy.server import server
+
+    server.in_turn = lambda first, _: first  # type: ignore[attr-defined,assignment]
+
+
 def _change_stages(exchanges: Any, change: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
     """Let these exchanges have other stages than they are given."""
     begin = exchanges.__init__
@@ -125,4 +131,5 @@ FAULTS: Mapping[str, Fault] = {
     "error_swallowed": Fault("interceptors forget that a policy has rejected a batch", _error_swallowed),
     "shared_limit": Fault("the time limit of a stage is that of all requests", _shared_limit),
     "slice_passed_on": Fault("every third partition of a response is not assembled", _slice_passed_on),
+    "first_tap_only": Fault("of several taps of a request only the first one is shown it", _first_tap_only),
 }

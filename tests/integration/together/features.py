@@ -216,6 +216,8 @@ FEATURES: Mapping[str, Feature] = {
         Feature("rate_limits", "the sidecar throttles the clients: limits of bytes and requests", _rate_limits),
         Feature("small_buffer", "`connections.max_buffered: 1MiB`",
                 lambda _: {"connections": {"max_buffered": "1MiB"}}),
+        Feature("watched", "an open tap and an open page: each record is shown once, and no value",
+                lambda _: {"tap": {"max_rate": 10_000}}),
     )
 }  # fmt: skip
 # Values of one parameter each.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +32,7 @@ from integration.together.features import Place, sections, security
 from integration.together.model import SCHEMA, SCHEMA_ID, Look, Model
 from integration.together.records import Read, Script, Sent
 from integration.together.scenario import MAX_MESSAGE_BYTES, PARTITIONS, last, scripts
+from integration.together.watched import watching
 from prometheus_client.parser import text_string_to_metric_families
 from support.http_registry import running
 
@@ -97,22 +99,19 @@ class Run:
         config.write_text(yaml.safe_dump(sections(self.place)))
         brokers = self.cluster.way("tls" in features, "broker_login" in features)
         log = self.place.folder / "sidecar.log"
-        with Sidecar.start(brokers, log, ["--config", str(config)], self.command) as sidecar:
+        with Sidecar.start(brokers, log, ["--config", str(config)], self.command) as sidecar, ExitStack() as stack:
             denied = self.place.denied if "authorization" in features else None
             at = Connection(sidecar.bootstrap, self.place.topic, security(self.place), denied)
-            if "topic_configs" in features:
-                own = {"record.validation.policy": "require_header:id"}
-                own |= {"confluent.value.schema.validation": "true"} if "schema" in features else {}
-                broker_admin.set_configs(at.bootstrap, at.security, at.topic, own)
-            if "authorization" in features and at.security == PLAINTEXT:
-                self._check_metadata(at)
-            if "topic_guards" in features:
-                self._check_guards(at)
+            watched = stack.enter_context(watching(sidecar, at)) if "watched" in features else None
+            self._check_admin(at)
             sent = self._produce(at)
             if "dead_letters" in features:
                 expected = self.model.letters(sent)
                 self.differences += letters.differences(self.cluster.direct, self.place, expected)
             reads = self._read(at, sent)
+            if watched is not None:
+                self.differences += watched.differences(sent, reads, READINGS, SHARE)
+                stack.close()
             if "rate_limits" in features and not throttled(admin_pages.get(f"{sidecar.admin}/metrics").text):
                 self.differences.append("rate_limits: the sidecar has throttled no client")
             # The last events are sent at the end; otherwise there is no need to wait for TLS to be closed.
@@ -127,6 +126,18 @@ class Run:
             self.differences += sums.differences(self.cluster.direct, self.place)
         if self.differences:
             raise AssertionError("\n".join(self.differences[:12]))
+
+    def _check_admin(self, at: Connection) -> None:
+        """What is done and asked before records are sent."""
+        features = self.place.features
+        if "topic_configs" in features:
+            own = {"record.validation.policy": "require_header:id"}
+            own |= {"confluent.value.schema.validation": "true"} if "schema" in features else {}
+            broker_admin.set_configs(at.bootstrap, at.security, at.topic, own)
+        if "authorization" in features and at.security == PLAINTEXT:
+            self._check_metadata(at)
+        if "topic_guards" in features:
+            self._check_guards(at)
 
     def _prepare(self) -> None:
         direct, topic, features = self.cluster.direct, self.place.topic, self.place.features

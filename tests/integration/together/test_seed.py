@@ -7,7 +7,7 @@ from integration.together.covering import Run, covering, name_of
 from integration.together.sites import Site
 
 pytestmark = pytest.mark.integration
-SEED = 552  # of many that were tried the one with the fewest runs
+SEED = 341  # of many that were tried the one with the fewest runs
 
 
 @pytest.mark.parametrize("run", covering(2, SEED), ids=name_of)

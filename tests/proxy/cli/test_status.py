@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from typer.testing import CliRunner, Result
 from kafka_sidecar.proxy.cli import output
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.server.admin.live.troubles import MAX_TROUBLES
+from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 HOSTILE = "evil\x1b[31m\n‮name"
 
@@ -37,7 +40,7 @@ def test_a_ready_sidecar_is_one_screen_and_exits_with_0() -> None:
     assert "memory         1 MiB of 256 MiB buffered; none waits" in lines
     assert any(line.startswith("configuration  generation 3, hash abc123, applied 2026-11-27T08:00") for line in lines)
     assert "Produce  12          1 ms  20 ms  1,000" in lines
-    assert "1       kafka-1:9092  19094" in lines
+    assert "1       kafka-1:9092  19094      3            yes        -" in lines
 
 
 def test_a_sidecar_that_is_not_ready_says_why_first_and_exits_with_3() -> None:
@@ -77,7 +80,23 @@ def test_workers_are_the_sum_and_each() -> None:
     assert "worker 1       pid 101, " in made.output
     assert "worker 2       NOT READY, pid 102, " in made.output
     assert "!! workers do not have the same configuration: abc (worker 1), def (worker 2)" in made.output
-    assert "1       kafka-1:9092  19094      2" in made.output
+    assert "1       kafka-1:9092  19094      2       -            not tried  -" in made.output
+
+
+def test_a_broker_that_was_not_reached_is_shown_with_why_and_since_when() -> None:
+    down = {
+        "node": 2, "broker": "kafka-2:9092", "port": 19095, "connections": 0, "reachable": False,
+        "last_failure": "refused the connection", "failed_at": timestamp(time.time() - 125),
+    }  # fmt: skip
+    made = status(snapshot(sidecar=sidecar(nodes=[down])))
+    assert re.search(r"2 +kafka-2:9092 +19095 +0 +no +2m \ds ago: refused the connection", made.output), made.output
+
+
+def test_what_the_audit_has_not_sent_is_shown_with_its_age_and_what_it_has_lost() -> None:
+    state = {"auditor": "EventAuditor", "intervals": 7, "buffered_events": 12, "sent_events": 30}
+    made = status(snapshot(features={"auditing": {**state, "oldest_seconds": 125.0, "discarded_events": 3}}))
+    wanted = "EventAuditor: 7 intervals, 12 events wait (the oldest for 2m 5s), 30 sent, 3 lost"
+    assert f"audit          {wanted}" in made.output.splitlines()
 
 
 def test_the_same_for_programs() -> None:

@@ -30,7 +30,7 @@ class Requester:
     def __init__(self, *addresses: Address, timeout_s: float = 5.0) -> None:
         self.reached = 0
         self.addresses = list(addresses)
-        self.attempts: list[tuple[Address, str | None]] = []
+        self.attempts: list[tuple[Address, Exception | None]] = []
         self.own = OwnConnections()
         self.client = MetadataClient(
             lambda: self.addresses,
@@ -169,7 +169,9 @@ async def test_the_next_broker_is_tried_when_one_does_not_respond_in_time() -> N
         one.answers[ApiKey.METADATA] = stall
         requester = Requester(address(one), address(two), timeout_s=0.05)
         assert [node for node, *_ in await requester.client.brokers()] == [2]
-        assert requester.attempts == [(address(one), "connect_timeout"), (address(two), None)]
+        assert [(at, type(error)) for at, error in requester.attempts] == [
+            (address(one), TimeoutError), (address(two), type(None)),
+        ]  # fmt: skip
 
 
 BAD_RESPONSES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.runtime.dialer import Address, BrokerUnreachableError, Dialer
-from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, cause_of
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
 HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
@@ -24,13 +23,13 @@ CLOSED = ("127.0.0.1", 1)
 class Attempts:
     def __init__(self) -> None:
         self.own: set[Address] = set()
-        self.made: list[tuple[Address, bool]] = []
+        self.made: list[tuple[Address, str | None]] = []  # with the cause of a failure
 
     def is_own(self, address: Address) -> bool:
         return address in self.own
 
-    def record_attempt(self, address: Address, reachable: bool) -> None:
-        self.made.append((address, reachable))
+    def record_attempt(self, address: Address, error: Exception | None) -> None:
+        self.made.append((address, None if error is None else cause_of(error)))
 
 
 class Dialling:
@@ -38,10 +37,9 @@ class Dialling:
 
     def __init__(self) -> None:
         self.attempts = Attempts()
-        self.failures: Counter[str] = Counter()
         self.now = 0.0
         limiter = LogLimiter(10, lambda: self.now)
-        self.dialer = Dialer(self.attempts, self.failures, limiter, BrokerAccess(), 5.0)
+        self.dialer = Dialer(self.attempts, limiter, BrokerAccess(), 5.0)
 
     async def dial(self, *candidates: Address, wait_s: float = 0.0) -> None:
         await self.dialer.dial(lambda: list(candidates), asyncio.Protocol, wait_s)
@@ -56,8 +54,7 @@ async def test_the_next_candidate_is_tried_when_one_is_unreachable() -> None:
     dialling = Dialling()
     async with FakeBroker() as broker:
         await dialling.dial(CLOSED, (broker.host, broker.port))
-        assert dialling.attempts.made == [(CLOSED, False), ((broker.host, broker.port), True)]
-        assert dialling.failures == {"broker_unreachable": 1}
+        assert dialling.attempts.made == [(CLOSED, "broker_unreachable"), ((broker.host, broker.port), None)]
 
 
 async def test_all_candidates_are_tried_again_until_one_is_reached() -> None:
@@ -67,7 +64,7 @@ async def test_all_candidates_are_tried_again_until_one_is_reached() -> None:
     await until(lambda: len(dialling.attempts.made) == 2)
     async with broker:
         await dial
-        assert dialling.attempts.made[-1] == ((broker.host, broker.port), True)
+        assert dialling.attempts.made[-1] == ((broker.host, broker.port), None)
 
 
 async def test_the_last_failure_is_reported_when_the_wait_is_over() -> None:

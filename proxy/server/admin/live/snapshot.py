@@ -14,7 +14,7 @@ from kafka_sidecar.proxy.server.admin.live.troubles import troubles
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 MAX_REJECTIONS = 100
-LARGEST = frozenset({"generation", "topics_known"})  # of these each worker has the same, or nearly
+LARGEST = frozenset({"generation", "topics_known", "oldest_seconds"})  # of these a sum of workers says nothing
 
 
 class Histories:

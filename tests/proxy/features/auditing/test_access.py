@@ -57,8 +57,10 @@ async def test_events_that_cannot_be_sent_are_lost_and_counted(
             await client.ask(oracle.request_frame(request, 5))
         await server.features.stop(0.05)
         made = server.features.made["access"]
+        state = made.state()
         samples = {family.name: family.samples for family in made.families()}
     assert samples["access_events_discarded"]["not_sent",] == 1
+    assert (state["discarded_events"], state["sent_events"], state["failure"]) == (1, 0, "no broker")
     assert "access events lost" in caplog.messages
 
 

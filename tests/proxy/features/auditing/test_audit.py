@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +102,19 @@ async def test_without_kafka_a_stop_keeps_all_events_and_the_next_start_sends_th
     await first.shut_down(0.05)
     assert kinds([orjson.loads(line) for line in spooled.read_bytes().splitlines()]) == [OPENING, *COUNTS, CLOSING]
 
+    os.utime(spooled, (time.time() - 3600, time.time() - 3600))
     second = audit(spool_file=str(spooled))  # again without Kafka
+    assert (second.state()["spooled_events"], second.state()["oldest_seconds"]) == (0, 0.0)
     await second.start_up()
+    state = second.state()
+    assert (state["spooled_events"], state["spooled_bytes"]) == (4, spooled.stat().st_size)
+    assert state["oldest_seconds"] >= 3600
     await second.shut_down(0.05)
     topic.error = None
     third = audit(spool_file=str(spooled))
     await third.start_up()
     await third.shut_down(LIMIT_S)
+    assert [third.state()[name] for name in ("spooled_events", "spooled_bytes", "oldest_seconds")] == [0, 0, 0.0]
     assert kinds(topic.events) == [OPENING, *COUNTS, CLOSING, OPENING, CLOSING, OPENING, CLOSING]
     assert not spooled.exists()
     messages = [(record.getMessage(), record.__dict__.get("events")) for record in caplog.records]

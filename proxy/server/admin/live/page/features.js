@@ -122,6 +122,18 @@ export function deadLetters() {
   return { title: "Dead letters", parts: "", update, element: make("div", {}, facts, rest) };
 }
 
+/** The state of an audit, with sizes and times as people read them; an auditor of one's own has none. */
+function waiting(state) {
+  if (state.buffered_bytes === undefined) return state;
+  const { buffered_events: events, buffered_bytes: size, oldest_seconds: oldest, spooled_events: spooled, spooled_bytes: onDisk, discarded_events: lost, failure, ...others } = state;
+  return {
+    failure: failure ?? "none", ...others, "waiting events": events, waiting: bytes(size),
+    ...(oldest === undefined ? {} : { "oldest waits for": duration(oldest) }),
+    ...(spooled === undefined ? {} : { spool: spooled === null ? "no spool" : `${number(spooled)} events, ${bytes(onDisk)}` }),
+    "lost events": lost,
+  };
+}
+
 export function audit() {
   const facts = make("div"), counts = metrics();
   const groups = ["auditing", "access"];
@@ -129,7 +141,7 @@ export function audit() {
   function update(snapshot) {
     const found = groups.filter((group) => snapshot.features[group]);
     show(facts, found.length
-      ? found.flatMap((group) => [make("h2", {}, group === "access" ? "Access" : "Batches"), described(snapshot.features[group])])
+      ? found.flatMap((group) => [make("h2", {}, group === "access" ? "Access" : "Batches"), described(waiting(snapshot.features[group]))])
       : make("p", {}, "Nothing is audited: see the setting audit.type."));
     counts.update(groups.flatMap((group) => rowsOf(group, snapshot.metrics[group] || [], true)));
   }

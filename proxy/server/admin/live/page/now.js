@@ -33,6 +33,12 @@ const tile = (title) => {
 /** How long the sidecar held requests or responses of an API; nothing where it relays them as they come. */
 const own = (row) => (row && row.p50_s !== null ? `${duration(row.p50_s)}, ${duration(row.p99_s)}` : NONE);
 
+/** Of a broker: what became of the last connection that was tried. */
+function reachable(row) {
+  if (row.reachable === null) return badge("dim", "not tried");
+  return row.reachable ? badge("good", "reachable") : badge("bad", "not reached");
+}
+
 export function now() {
   const list = make("ul", { class: "troubles", "aria-label": "What needs attention" });
   const tiles = Object.fromEntries([
@@ -73,8 +79,11 @@ export function now() {
     { title: "Node", isHeader: true, kind: "short", value: (row) => row.node },
     { title: "Broker", value: (row) => row.broker },
     { title: "Port", kind: "number", value: (row) => row.port },
+    { title: "Connections", kind: "number", value: (row) => number(row.connections) },
+    { title: "Reachable", kind: "short", value: (row) => reachable(row) },
+    { title: "Last failure to connect", value: (row) => (row.last_failure ? `${clock(row.failed_at)}: ${row.last_failure}` : NONE) },
     { title: "Worker", kind: "number", value: (row) => row.worker ?? NONE },
-  ], { key: (row) => `${row.node} ${row.worker}`, empty: "No broker is known yet." });
+  ], { key: (row) => `${row.node} ${row.worker}`, mark: (row) => (row.reachable === false ? "troubled" : ""), empty: "No broker is known yet." });
   const certificates = table("Certificates", [
     { title: "Side", isHeader: true, kind: "short", value: (row) => row.of.side },
     { title: "Setting", value: (row) => Object.entries(row.of).filter(([key]) => key !== "side").map(([, one]) => one).join(", ") },
@@ -88,9 +97,10 @@ export function now() {
     make("p", { class: "dim" }, "Latency: from a request's first bytes to those of its response, of the last ten seconds. Fetch waits for data, so it is slow on purpose. The sidecar's own share: for how long requests were held to be looked into, a part of the latency whose rest is the broker's; and responses, which comes after it. What is relayed is not held. Records are counted while this view or that of topics is open."),
     make("h2", {}, "Topics"), topics.element, rates.element,
     make("h2", {}, "Where it runs"), workers.element,
+    make("h2", {}, "Brokers"), nodes.element,
     make("div", { class: "columns" },
-      make("section", {}, make("h2", {}, "Brokers"), nodes.element),
-      make("section", {}, make("h2", {}, "In force"), facts, certificates.element)));
+      make("section", {}, make("h2", {}, "In force"), facts),
+      make("section", {}, make("h2", {}, "Certificates"), certificates.element)));
 
   function remember(snapshot) {
     if (snapshot.interval_s === null) return;

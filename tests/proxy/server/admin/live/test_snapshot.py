@@ -104,6 +104,7 @@ def test_a_metric_with_very_many_series_is_cut_and_says_so() -> None:
 
 def test_what_differs_between_workers_is_shown_by_worker() -> None:
     assert merged({1: "a", 2: "b"}) == {"1": "a", "2": "b"}
+    assert merged({1: {"oldest_seconds": 9.0}, 2: {"oldest_seconds": 5.0}}) == {"oldest_seconds": 9.0}
     assert merged({1: True, 2: False}) == {"1": True, "2": False}
     assert merged({1: ["x"], 2: ["x", "y"]}) == ["x", "y"]
 
