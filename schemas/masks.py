@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, join
+from kafka_sidecar.codec.wire import Buffer
 from kafka_sidecar.schemas.json_paths import JsonPaths
 
 MASK = "***"
@@ -35,11 +37,12 @@ def replace_json_fields(text: bytes, paths: JsonPaths, mask: Mask) -> bytes:
 
 def splice(data: bytes, start: int, end: int, parts: list[tuple[int, int, bytes]]) -> bytes:
     """``data[start:end]`` with other bytes between some positions, which are in order."""
-    done: list[bytes] = []
+    whole: Buffer = data if end - start < MIN_LARGE_BYTES else memoryview(data)
+    done: list[Buffer] = []
     for begin, after, new in parts:
-        done += (data[start:begin], new)
+        done += (whole[start:begin], new)
         start = after
-    return b"".join((*done, data[start:end]))
+    return join((*done, whole[start:end]))
 
 
 def json_mask(field: bytes, mask: Mask) -> bytes:
