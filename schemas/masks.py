@@ -10,6 +10,7 @@ from kafka_sidecar.codec.wire import Buffer
 from kafka_sidecar.schemas.json_paths import JsonPaths
 
 MASK = "***"
+NULL = b"null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,14 @@ def replace_json_fields(text: bytes, paths: JsonPaths, mask: Mask) -> bytes:
     Raises:
         NotReadableError: it is not one well-formed JSON object or array.
     """
-    return splice(text, 0, len(text), [(*span, json_mask(text[slice(*span)], mask)) for span in paths.spans(text)])
+    return splice(
+        text, 0, len(text), [(*span, json_mask(_read(text, *span, mask), mask)) for span in paths.spans(text)]
+    )
+
+
+def _read(text: bytes, start: int, end: int, mask: Mask) -> bytes:
+    """As much of a field as its mask depends on: it may be large."""
+    return text[start : end if mask.keep_last else min(end, start + len(NULL) + 1)]
 
 
 def splice(data: bytes, start: int, end: int, parts: list[tuple[int, int, bytes]]) -> bytes:
@@ -47,7 +55,7 @@ def splice(data: bytes, start: int, end: int, parts: list[tuple[int, int, bytes]
 
 def json_mask(field: bytes, mask: Mask) -> bytes:
     """The replacement of a field. A null stays null, as with Kafka Connect's MaskField."""
-    if field == b"null":
+    if field == NULL:
         return field
     if not mask.keep_last or field[:1] in b"{[tf":
         return _json(mask.text)

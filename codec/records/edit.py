@@ -213,7 +213,9 @@ def _put(out: bytearray | None, at: int, data: bytes, start: int, end: int) -> i
     meanwhile if it is long: the first write to new memory takes longer than the copy."""
     if out is not None:
         if cython.compiled:
-            to, begin, size = cython.cast(cython.p_char, out) + at, cython.cast(cython.p_char, data) + start, end - start
+            to = cython.cast(cython.p_char, out) + at
+            begin = cython.cast(cython.p_char, data) + start
+            size = end - start
             if size < _LONG:
                 memcpy(to, begin, size)
             else:

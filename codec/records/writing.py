@@ -210,7 +210,7 @@ def _seal(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -
     INT32.pack_into(header, LENGTH_AT, BATCH_HEADER_SIZE - LENGTH_FROM + len(records))
     crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps, which saves a copy
     UINT32.pack_into(header, CRC_AT, crc)
-    return join((header, records))
+    return join((bytes(header), records))
 
 
 def _changed(payload: Buffer, edges: tuple[int, ...], change: Change) -> Sequence[Buffer]:
