@@ -31,6 +31,7 @@ from harness.versions import NEWEST
 from hostile import schemas, signatures
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
+from hostile.crowds import CROWDS
 from hostile.guards import ON_GUARDS
 from hostile.habits import HABITS
 from hostile.honest import Waits
@@ -72,7 +73,7 @@ interceptors:
 
 ALL = (
     *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES, *SIGNATURES,
-    *HABITS, *PAGE, *TAPS,
+    *HABITS, *PAGE, *TAPS, *CROWDS,
 )  # fmt: skip
 
 

@@ -39,7 +39,8 @@ class Counted(asyncio.Protocol):
 @both_loops
 async def test_clients_that_come_together_are_accepted_some_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counted, "made", 0)
-    listener = Listener(bind_socket("127.0.0.1", 0), Counted)
+    connection: Any = Counted
+    listener = Listener(bind_socket("127.0.0.1", 0), connection)
     clients, seen = 3 * ACCEPTED_PER_TURN, [0]
 
     def look() -> None:
