@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from integration.validation.batches import batch, record
 
-from hostile.attacks import Attack, Place, Run
+from hostile.attacks import Attack, Place, Run, sends
 from hostile.habits import MORE as HABITS
 from hostile.taps import bombs
 from hostile.wire import ask, connect, converse, fetch, frame, produce
@@ -90,6 +90,7 @@ CROWDS = (
            lambda: leave_together(1000, [produce([(b"orders", [(0, BAD)])]) * 3])),
     Attack("115: all pages on 8 connections, after 3,000 clients were rejected in as many topics", read_all_pages,
            more=HABITS),
+    Attack("117: batches that inflate to 64 MB on 32 connections, validated and intercepted", sends(bombs, 32)),
     Attack("116: consumed batches that inflate to 64 MB, checked for 8 consumers", fetch_bombs,
            topics="  - {name: lettered, policy: json, consume: hide}\n"),
 )  # fmt: skip

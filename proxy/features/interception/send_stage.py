@@ -233,11 +233,13 @@ class TopicInterception(TopicRun):
     def _intercept_in_thread(self, partition: PartitionRecords) -> Steps[None]:
         found: Intercepted | str | None = None
         most = self._run.services.limit
-        light = is_light(partition.valid_batch, self._chain.send_pace.records_per_turn)
+        size = partition.size  # that a stage before has inflated
+        light = size <= MAX_LIGHT_INFLATED and is_light(partition.valid_batch, self._chain.send_pace.records_per_turn)
         try:
             while found is None:
                 intercept = partial(self._intercept, partition, min(most, MAX_LIGHT_INFLATED) if light else most)
-                found = yield Work(intercept, is_light=light, limit=self._run.time_left())
+                goes_on = size > MAX_INLINE_BYTES
+                found = yield Work(intercept, is_light=light, goes_on=goes_on, limit=self._run.time_left())
                 light = False
         except TimeoutError:
             found = "timed_out"

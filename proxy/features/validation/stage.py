@@ -228,11 +228,22 @@ class TopicValidation(TopicRun):
                 yield PolicyFetch(verdict.rule, verdict.key, time_left)
                 given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
             limit = self._inline_limit if not in_thread else min(most, MAX_LIGHT_INFLATED) if light else most
-            ask = partial(self._ask, partition, topic, limit, given_up)
+            ask = partial(self._ask_in_thread if in_thread else self._ask, partition, topic, limit, given_up)
             verdict = (yield Work(ask, is_light=light, limit=time_left)) if in_thread else ask()
             if verdict is None:
                 light, in_thread = light and not in_thread, True
         return verdict
+
+    def _ask_in_thread(
+        self, partition: PartitionRecords, topic: TopicMetadata, limit: int, given_up: GivenUp
+    ) -> Verdict | ResolveRequired | None:
+        """As `_ask`. What is large is rather inflated again than kept: a stage that follows waits for a thread, while
+        this one inflates for others."""
+        try:
+            return self._ask(partition, topic, limit, given_up)
+        finally:
+            if partition.size > MAX_LIGHT_INFLATED:
+                partition.release()
 
     def _ask(
         self, partition: PartitionRecords, topic: TopicMetadata, limit: int, given_up: GivenUp = NO_FAILED_KEYS

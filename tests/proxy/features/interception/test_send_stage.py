@@ -373,6 +373,17 @@ def test_a_small_batch_that_holds_much_leaves_the_thread_for_light_work_unseen(m
     assert exchange.answer(second.run()) == produce_request(9, {"orders": {0: with_headers(*values)}})
 
 
+def test_what_a_policy_has_inflated_is_intercepted_before_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send_stage, "MAX_INLINE_BYTES", 5000)
+    exchange = Intercepting("Adds").produce(validating=Validating(*GUARDED, names=("orders",)))
+    validated = exchange.request(produce_request(9, {"orders": {0: batch(*["good"] * 1001)}}))
+    assert isinstance(validated, Work)
+    assert not validated.goes_on
+    intercepted = exchange.answer(validated.run())
+    assert isinstance(intercepted, Work)
+    assert intercepted.goes_on
+
+
 def test_what_is_not_intercepted_in_time_goes_on_as_it_came() -> None:
     interception = Intercepting("Adds")
     exchange = interception.produce()

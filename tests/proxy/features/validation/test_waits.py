@@ -33,6 +33,7 @@ from kafka_sidecar.plugins.pace import MAX_TURN_S
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.sections import Mode
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
+from kafka_sidecar.proxy.exchanges.produce import PartitionRecords
 from kafka_sidecar.proxy.features.validation import stage
 from kafka_sidecar.proxy.features.validation.rules import TopicRule
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
@@ -216,7 +217,12 @@ def test_a_small_batch_that_holds_much_leaves_the_thread_for_light_work_unseen(m
     second = exchange.answer(None)
     assert isinstance(second, Work)
     assert not second.is_light
-    assert exchange.answer(second.run()) == produce_request(9, {"orders": {0: many}})
+    released: list[int] = []
+    monkeypatch.setattr(PartitionRecords, "release", lambda partition: released.append(partition.size))
+    verdict = second.run()
+    assert len(released) == 1
+    assert released[0] > 5000
+    assert exchange.answer(verdict) == produce_request(9, {"orders": {0: many}})
 
 
 def test_all_batches_of_a_request_have_one_time_limit_and_those_of_others_another() -> None:
