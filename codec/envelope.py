@@ -168,7 +168,7 @@ def join_frame(header: bytes, body: bytes) -> bytes:
     >>> join_frame(b"head", b"body")
     b'\\x00\\x00\\x00\\x08headbody'
     """
-    return b"".join((LENGTH.pack(len(header) + len(body)), header, body))
+    return join((LENGTH.pack(len(header) + len(body)), header, body))
 
 
 def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
@@ -214,7 +214,7 @@ def records_field(records: bytes | memoryview | None, flexible: bool) -> bytes:
     if records is None:
         return b"\0" if flexible else b"\xff\xff\xff\xff"
     size = len(records)
-    return b"".join((write_uvarint(size + 1) if flexible else LENGTH.pack(size), records))
+    return join((write_uvarint(size + 1) if flexible else LENGTH.pack(size), records))
 
 
 def array_count(count: int, flexible: bool) -> bytes:

@@ -64,5 +64,8 @@ cdef class Gathered:
     cpdef bytes whole(self)
 
 
+cpdef bytes copy(data, Py_ssize_t start, Py_ssize_t end)
+
+
 @cython.locals(size=Py_ssize_t, held=Py_ssize_t, out=Gathered)
 cpdef bytes join(parts)

@@ -80,6 +80,13 @@ class Gathered:
         return whole
 
 
+def copy(data: Buffer, start: int, end: int) -> bytes:
+    """``data[start:end]``. Other threads run meanwhile, if there are many bytes."""
+    if end - start < _MIN_LARGE_BYTES:
+        return bytes(data[start:end])
+    return join((memoryview(data)[start:end],))
+
+
 def join(parts: Sequence[Buffer]) -> bytes:
     """The bytes of all parts, in their order. Other threads run meanwhile, if there are many bytes."""
     size = 0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from kafka_sidecar.codec.large_bytes import copy, join
 from kafka_sidecar.codec.records import Codec, Record, Records, batches, build_encoded, encode_varint
 from kafka_sidecar.dead_letters.letter import REPLAYED, Name, Reasons
 
@@ -90,7 +91,7 @@ class Envelope:
         own, own_at = _count_at(payload, headers_at)
         first, middle, last = self._known.get(fault) or self._encode(fault)
         parts = [
-            payload[keys_at:headers_at] + encode_varint(own + self._number), payload[own_at:end], first,
+            copy(payload, keys_at, headers_at), encode_varint(own + self._number), copy(payload, own_at, end), first,
             _header(Name.INDEX, record.index), middle,
         ]  # fmt: skip
         if self._first_sequence is not None:
@@ -166,7 +167,7 @@ def build(letters: Sequence[Letter], codec: int = Codec.LZ4) -> bytes:
         head = b"\0" + encode_varint(_wrap(timestamp - base)) + encode_varint(index)
         parts += (encode_varint(len(head) + sum(map(len, own))), head, *own)
     newest = max(letter.timestamp for letter in letters)
-    return build_encoded(b"".join(parts), len(letters), base, newest, codec)
+    return build_encoded(join(parts), len(letters), base, newest, codec)
 
 
 def read_batch(data: bytes | memoryview) -> tuple[Letter, ...]:

@@ -67,6 +67,7 @@ class Work(Need):
     run: Callable[[], Any]
     must_run: bool = False  # even if the connection ends before a thread is free
     is_light: bool = False  # it never waits until long work of other connections has ended
+    goes_on: bool = False  # with what work before it has inflated, which is memory while it waits: it is next
     limit: TimeLeft | None = None
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, join
+from kafka_sidecar.codec.wire import Buffer
 from kafka_sidecar.schemas.json_paths import JsonPaths
 
 MASK = "***"
+NULL = b"null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +33,29 @@ def replace_json_fields(text: bytes, paths: JsonPaths, mask: Mask) -> bytes:
     Raises:
         NotReadableError: it is not one well-formed JSON object or array.
     """
-    return splice(text, 0, len(text), [(*span, json_mask(text[slice(*span)], mask)) for span in paths.spans(text)])
+    return splice(
+        text, 0, len(text), [(*span, json_mask(_read(text, *span, mask), mask)) for span in paths.spans(text)]
+    )
+
+
+def _read(text: bytes, start: int, end: int, mask: Mask) -> bytes:
+    """As much of a field as its mask depends on: it may be large."""
+    return text[start : end if mask.keep_last else min(end, start + len(NULL) + 1)]
 
 
 def splice(data: bytes, start: int, end: int, parts: list[tuple[int, int, bytes]]) -> bytes:
     """``data[start:end]`` with other bytes between some positions, which are in order."""
-    done: list[bytes] = []
+    whole: Buffer = data if end - start < MIN_LARGE_BYTES else memoryview(data)
+    done: list[Buffer] = []
     for begin, after, new in parts:
-        done += (data[start:begin], new)
+        done += (whole[start:begin], new)
         start = after
-    return b"".join((*done, data[start:end]))
+    return join((*done, whole[start:end]))
 
 
 def json_mask(field: bytes, mask: Mask) -> bytes:
     """The replacement of a field. A null stays null, as with Kafka Connect's MaskField."""
-    if field == b"null":
+    if field == NULL:
         return field
     if not mask.keep_last or field[:1] in b"{[tf":
         return _json(mask.text)

@@ -18,6 +18,7 @@ import zstandard
 
 from kafka_sidecar.codec.checkpoint import checkpoint
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.large_bytes import copy, join
 from kafka_sidecar.codec.records.lz4_blocks import decompress_blocks
 
 gzip_library: Any
@@ -120,7 +121,7 @@ def _check_parts(parts: int, limit: int) -> None:
 def _copy(data: memoryview, limit: int) -> bytes:
     if len(data) > limit:
         raise too_large_error(limit)
-    return bytes(data)
+    return copy(data, 0, len(data))
 
 
 def _decompress_gzip(data: memoryview, limit: int) -> bytes:
@@ -130,7 +131,7 @@ def _decompress_gzip(data: memoryview, limit: int) -> bytes:
         _check_parts(len(parts) + 1, limit)
         member: Any = gzip_library.decompressobj(GZIP_FORMAT)
         pieces, at = _gzip_member(member, data, at, chunk, left + 1)
-        part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        part = pieces[0] if len(pieces) == 1 else join(pieces)
         if len(part) > left:
             raise too_large_error(limit)
         if not member.eof:
@@ -138,7 +139,7 @@ def _decompress_gzip(data: memoryview, limit: int) -> bytes:
         left -= len(part)
         parts.append(part)
         chunk = GZIP_CHUNK
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts[0] if len(parts) == 1 else join(parts)
 
 
 def _begins_member(data: memoryview, at: int) -> bool:
@@ -200,19 +201,19 @@ def _decompress_lz4_frame(data: memoryview, limit: int) -> bytes:
         raise too_large_error(limit)
     if used < len(data):
         raise DecompressionError(f"{len(data) - used} bytes follow the lz4 frame")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts[0] if len(parts) == 1 else join(parts)
 
 
 def _decompress_snappy(data: memoryview, limit: int) -> bytes:
     if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return bytes(_snappy_block(data, limit, limit))
+        return join((_snappy_block(data, limit, limit),))
     parts: list[bytes] = []
     left = limit
     for block in _xerial_blocks(data):
         _check_parts(len(parts) + 1, limit)
         parts.append(_snappy_block(block, left, limit))
         left -= len(parts[-1])
-    return b"".join(parts)
+    return join(parts)
 
 
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
@@ -251,7 +252,7 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
             raise too_large_error(limit)
         parts.append(_zstd_frame(frame, bound, left, limit))
         left -= len(parts[-1])
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts[0] if len(parts) == 1 else join(parts)
 
 
 def _zstd_frames(data: memoryview, max_blocks: int) -> Iterator[tuple[memoryview, int]]:
@@ -304,7 +305,7 @@ def _zstd_frame(frame: memoryview, bound: int, left: int, limit: int) -> bytes:
                 if total > left:
                     raise too_large_error(limit)
                 parts.append(part)
-        return b"".join(parts)
+        return join(parts)
     finally:
         _keep(decompressor, _ZSTD_DECOMPRESSORS)
 

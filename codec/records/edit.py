@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kafka_sidecar.codec.checkpoint import COMPILED, checkpoint
+from kafka_sidecar.codec.checkpoint import COMPILED, MAX_BYTES, checkpoint
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import MAX_RECORDS_BYTES
 from kafka_sidecar.codec.records.compression import too_large_error
@@ -33,7 +33,8 @@ else:
     from cython.cimports.libc.string import memcpy
 
 NULL = 1  # -1, zigzag coded
-_COMPILED = COMPILED  # for C
+_COMPILED, _MAX_BYTES = COMPILED, MAX_BYTES  # for C
+_LONG = 64 << 10  # bytes
 MAX_LENGTH_BYTES = 2**31 - 1  # every length on the wire is an int32
 MAX_LENGTHS_BYTES = 4 * 5  # of a record, its number of headers, a header's key and value, as varints
 
@@ -123,11 +124,12 @@ def _write_records(
     """Write all records into ``out`` unless it is None; returns their size in bytes, 0 if none of them changes."""
     data = records.payload
     record = records._cursor()
-    at = copied = 0
+    at = copied = checked = 0
     for index in range(records._count):
         record._advance()
         record._read()
-        if index & _COMPILED == _COMPILED:
+        if index & _COMPILED == _COMPILED or record._end - checked > _MAX_BYTES:
+            checked = record._end
             checkpoint()
         wanted = value if values is None else values[index]
         adds = wanted is not KEEP and not (only_if_absent and record._find(key) >= 0)
@@ -207,10 +209,18 @@ def _put_byte(out: bytearray | None, at: int, byte: int) -> int:
 
 
 def _put(out: bytearray | None, at: int, data: bytes, start: int, end: int) -> int:
-    """Copy ``data[start:end]`` to ``at``, unless ``out`` is None; returns the end of the copy."""
+    """Copy ``data[start:end]`` to ``at``, unless ``out`` is None; returns the end of the copy. Other threads run
+    meanwhile if it is long: the first write to new memory takes longer than the copy."""
     if out is not None:
         if cython.compiled:
-            memcpy(cython.cast(cython.p_char, out) + at, cython.cast(cython.p_char, data) + start, end - start)
+            to = cython.cast(cython.p_char, out) + at
+            begin = cython.cast(cython.p_char, data) + start
+            size = end - start
+            if size < _LONG:
+                memcpy(to, begin, size)
+            else:
+                with cython.nogil:
+                    memcpy(to, begin, size)
         else:
             out[at : at + end - start] = data[start:end]
     return at + end - start

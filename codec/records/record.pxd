@@ -1,6 +1,6 @@
 cimport cython
 
-cdef Py_ssize_t NULL, _COMPILED
+cdef Py_ssize_t NULL, _COMPILED, _LARGE
 
 
 @cython.final

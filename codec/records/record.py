@@ -8,6 +8,7 @@ layout is in check.py. All records read here have been checked there, so bounds 
 from __future__ import annotations
 
 from kafka_sidecar.codec.checkpoint import COMPILED, checkpoint
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, copy
 
 try:
     import cython
@@ -19,7 +20,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcmp
 
 NULL = 1  # -1, zigzag coded
-_COMPILED = COMPILED  # for C
+_COMPILED, _LARGE = COMPILED, MIN_LARGE_BYTES  # for C
 
 
 class Header:
@@ -313,6 +314,8 @@ def _smaller(one: int, other: int) -> int:
 
 
 def _slice(data: bytes, start: int, end: int) -> bytes:
+    if end - start >= _LARGE:
+        return copy(data, start, end)
     if cython.compiled:  # a slice would create three objects
         return PyBytes_FromStringAndSize(cython.cast(cython.p_char, data) + start, end - start)  # type: ignore[no-any-return]
     return data[start:end]

@@ -24,10 +24,12 @@ from kafka_sidecar.codec.batch_layout import (
     PRODUCER_ID_AT,
     TRANSACTIONAL,
 )
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, join
 from kafka_sidecar.codec.records.batch import Batch
 from kafka_sidecar.codec.records.compression import compress
 from kafka_sidecar.codec.records.record import Header, Record
 from kafka_sidecar.codec.records.records import Records
+from kafka_sidecar.codec.wire import Buffer
 
 MAGIC = 2
 MAX_OFFSET_DELTA = 2**31 - 1
@@ -71,8 +73,9 @@ def edit_records(records: Records, changes: Iterable[tuple[Record, Change | None
 
     ``changes`` are in the order of the records and may be a generator. Without any, the result is ``records`` itself.
     """
-    payload, copied, left = records.payload, 0, len(records)
-    parts: list[bytes] = []
+    copied, left = 0, len(records)
+    payload = records.payload if len(records.payload) < MIN_LARGE_BYTES else memoryview(records.payload)
+    parts: list[Buffer] = []
     for record, change in changes:
         edges = record.edges()
         if copied < edges[0]:
@@ -80,12 +83,12 @@ def edit_records(records: Records, changes: Iterable[tuple[Record, Change | None
         if change is None:
             left -= 1
         else:
-            parts.append(_encode_changed(payload, edges, change))
+            parts += _changed(payload, edges, change)
         copied = edges[-1]
     if not copied:
         return records
     parts.append(payload[copied:])
-    return records.with_payload(b"".join(parts), left)
+    return records.with_payload(join(parts), left)
 
 
 def reseal(batch: Batch, records: Records) -> bytes:
@@ -207,21 +210,23 @@ def _seal(header: bytearray, payload: bytes, before: bytes | memoryview = b"") -
     INT32.pack_into(header, LENGTH_AT, BATCH_HEADER_SIZE - LENGTH_FROM + len(records))
     crc = crc32c(records, crc32c(header[ATTRIBUTES_AT:]))  # in two steps, which saves a copy
     UINT32.pack_into(header, CRC_AT, crc)
-    return b"".join((header, records))
+    return join((bytes(header), records))
 
 
-def _encode_changed(payload: bytes, edges: tuple[int, ...], change: Change) -> bytes:
+def _changed(payload: Buffer, edges: tuple[int, ...], change: Change) -> Sequence[Buffer]:
+    """A record, in parts: a value may be large."""
     _, start, keys_at, values_at, headers_at, end = edges
     key, value, headers = change
     if key is KEEP and value is KEEP:
-        body = payload[start:headers_at]
+        parts: tuple[Buffer, ...] = (payload[start:headers_at],)
     else:
-        body = (
-            payload[start:keys_at]
-            + (payload[keys_at:values_at] if key is KEEP else _encode_nullable(key))
-            + (payload[values_at:headers_at] if value is KEEP else _encode_nullable(value))
+        parts = (
+            payload[start:keys_at],
+            *((payload[keys_at:values_at],) if key is KEEP else _nullable(key)),
+            *((payload[values_at:headers_at],) if value is KEEP else _nullable(value)),
         )
-    return _with_length(body + (payload[headers_at:end] if headers is KEEP else encode_headers(headers)))
+    last = payload[headers_at:end] if headers is KEEP else encode_headers(headers)
+    return encode_varint(sum(map(len, parts)) + len(last)), *parts, last
 
 
 def _encode_new(record: NewRecord, offset_delta: int) -> bytes:
@@ -245,6 +250,10 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
 
 def _encode_nullable(data: bytes | None) -> bytes:
     return NULL_BYTES if data is None else encode_varint(len(data)) + data
+
+
+def _nullable(data: bytes | None) -> tuple[bytes, ...]:
+    return (NULL_BYTES,) if data is None else (encode_varint(len(data)), data)
 
 
 def _with_length(body: bytes) -> bytes:

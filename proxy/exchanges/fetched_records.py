@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from kafka_sidecar.codec.checkpoint import ThreadRequiredError
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.records import (
     Batch,
     BatchTooLargeError,
@@ -292,11 +293,11 @@ def _join(
     if shown < len(news):
         (first, _), (_, last) = offsets_of(news[shown][0]), offsets_of(news[-1][0])
         if not 0 <= first <= last < MAX_OFFSET:  # a consumer could not be carried over them
-            return Remaining(b"".join(parts), withheld_from=first)
+            return Remaining(join(parts), withheld_from=first)
         following = last + 1
     if marker and news:
         parts += _tail(news, shown, parts, left)
-    return Remaining(b"".join(parts), following, withheld_from)
+    return Remaining(join(parts), following, withheld_from)
 
 
 def _tail(

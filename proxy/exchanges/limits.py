@@ -69,6 +69,7 @@ MAX_INLINE_CONSUMED_BYTES = 64 << 10
 
 # A thread is kept for batches up to these; they never wait for large ones of other connections.
 MAX_LIGHT_BYTES, MAX_LIGHT_RECORDS = 1 << 20, 10_000
+MAX_LIGHT_INFLATED = 8 << 20  # bytes; a batch that holds more is begun again by a thread for long work
 LIGHT_TURNS = 10  # of the event loop, which their records would take there
 
 

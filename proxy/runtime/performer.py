@@ -45,7 +45,7 @@ class Performer:
             if limit is not None and min(limit.work_s, limit.wait_s) <= 0 and not need.must_run:
                 return self._spawn(self._time_out(limit, "work" if limit.work_s <= 0 else "thread"), need)
             lane = connection, is_request and not need.must_run
-            job = self.threads.submit(lane, need.run, need.is_light)
+            job = self.threads.submit(lane, need.run, need.is_light, need.goes_on)
             task = self._spawn(self._await_job(job, limit), need)
             task.add_done_callback(partial(self._let_go, job, need))
             return task

@@ -23,7 +23,8 @@ FINISH_INTERVAL_S = 0.01  # until a connection that could not be ended is looked
 
 
 INTERVAL_S = 2.0
-PER_TURN = 500  # connections, before others have a turn of the event loop
+PER_TURN = 500  # connections that are looked at, before others have a turn of the event loop
+ENDED_PER_TURN = 20  # of these: each cancels what it waits for, and has two sockets to close
 JITTER, GOLDEN_RATIO = 0.2, 0.618034
 AGED_PATIENCE_S = 10.0  # in which a moment without requests is waited for
 FINISH_S = 10.0  # how long a client that sends no more may wait for responses
@@ -59,12 +60,16 @@ class Sweep:
         while True:
             await asyncio.sleep(INTERVAL_S)
             now = time.monotonic()
-            for number, connection in enumerate(list(self._connections)):
-                if number % PER_TURN == PER_TURN - 1:
+            looked_at = ended = 0
+            for connection in list(self._connections):
+                if looked_at >= PER_TURN or ended >= ENDED_PER_TURN:
+                    looked_at = ended = 0
                     await asyncio.sleep(0)
+                looked_at += 1
                 closing = self.overdue(connection, now)
                 if closing is not None:
                     connection.end(closing)
+                    ended += 1
             if (slowest := self._slow_readers.slowest(self._connections, now)) is not None:
                 slowest.end(now)
             self._end_aged(now)

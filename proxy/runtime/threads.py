@@ -2,8 +2,9 @@
 
 Connections take turns. The work of a lane, one direction of a connection, is done in order and one at a time; a lane
 whose work has been done goes to the end of the queue. Long work leaves one thread to light work, so that a small batch
-never waits for large ones of other connections. A thread whose work only sleeps, or does not end though it was
-abandoned, is stuck, and gets replaced.
+never waits for large ones of other connections. Work that goes on with an inflated batch comes before what has not
+begun: no more batches are inflated than there are threads, and as many that wait for their next stage. A thread whose
+work only sleeps, or does not end though it was abandoned, is stuck, and gets replaced.
 
 The loop gives a sign of life once a second. One that is overdue is reported at most 2 s after the loop has stopped,
 with stack, plug-in and hook, and again once it runs. Code that holds the interpreter's lock keeps the watching thread
@@ -38,6 +39,7 @@ MAX_REPLACED = 8  # stuck threads: each keeps what its batch was inflated to
 MAX_LIGHT_REPLACED = 32  # the same for those with small batches
 SLEEPS_S = 0.3  # of work in which it has had less than SLEEPING_SHARE of a CPU: it waits for something
 SLEEPING_SHARE = 0.05
+FIRST = -1  # before the number of every turn
 
 
 class Job:
@@ -47,6 +49,7 @@ class Job:
         "cpu_s",
         "ended_at",
         "future",
+        "goes_on",
         "is_light",
         "lane",
         "run",
@@ -56,10 +59,11 @@ class Job:
         "thread",
     )
 
-    def __init__(self, lane: Hashable, run: Callable[[], Any], is_light: bool, now: float) -> None:
+    def __init__(self, lane: Hashable, run: Callable[[], Any], is_light: bool, goes_on: bool, now: float) -> None:
         self.lane = lane
         self.run = run
         self.is_light = is_light
+        self.goes_on = goes_on
         self.submitted_at = now
         self.started_at: float | None = None
         self.ended_at: float | None = None
@@ -118,10 +122,13 @@ class Threads:
         yield histogram("thread_wait_seconds", "Time that work has waited for a thread", waits)
         yield counter("time_limits", "Time limits reached", self.time_limits, "stage", "waited_for")
 
-    def submit(self, lane: Hashable, run: Callable[[], Any], is_light: bool = False) -> Job:
-        """Call ``run`` in a thread as soon as it is the lane's turn; its `Stop` is that of the job."""
+    def submit(self, lane: Hashable, run: Callable[[], Any], is_light: bool = False, goes_on: bool = False) -> Job:
+        """Call ``run`` in a thread as soon as it is the lane's turn; its `Stop` is that of the job.
+
+        ``goes_on``: it is the turn of this lane, which holds what work before has inflated.
+        """
         with self._changed:
-            job = Job(lane, run, is_light, self.clock())
+            job = Job(lane, run, is_light, goes_on, self.clock())
             jobs = self._lanes.setdefault(lane, deque())
             jobs.append(job)
             if len(jobs) == 1:
@@ -150,7 +157,10 @@ class Threads:
             await asyncio.to_thread(wait, unfinished, limit_s)
 
     def _line_up(self, job: Job) -> None:
-        self._ready[job.is_light][job.lane] = next(self._turns)
+        ready = self._ready[job.is_light]
+        ready[job.lane] = FIRST if job.goes_on else next(self._turns)
+        if job.goes_on:
+            ready.move_to_end(job.lane, last=False)
 
     def _engage(self) -> None:
         """Let one more thread look for work, if there is some."""

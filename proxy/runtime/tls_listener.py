@@ -1,7 +1,7 @@
 """A listener whose connections begin with a TLS handshake.
 
-Connections are accepted here and not by the event loop: limits apply before a handshake, which costs a thousand times
-as much as a connection; its failure is reported; and a flood of handshakes leaves turns of the event loop to others.
+Limits apply before a handshake, which costs a thousand times as much as a connection; its failure is reported; and a
+flood of handshakes leaves turns of the event loop to others.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from kafka_sidecar.proxy.config.principal_rules import PrincipalRule, principal_of
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.introduction import diagnose
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
+from kafka_sidecar.proxy.runtime.listener import Accepted, Listener
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn
 from kafka_sidecar.proxy.security.tls.broker_access import CLOSE_S
 from kafka_sidecar.proxy.security.tls.contexts import alert_of
@@ -61,27 +62,8 @@ def _likely(start: bytes) -> str:
 
 log = logging.getLogger(__name__)
 
-ACCEPTED_PER_TURN = 100
 STARTED_PER_TURN = 8  # handshakes: each computes for about a millisecond
-PAUSE_S = 1.0  # when no more files can be opened
 NOT_TLS = "not_tls"
-
-
-class Accepted(Protocol):
-    """What serves an accepted socket, from before its handshake on."""
-
-    handshake: asyncio.Task[None] | None  # while it lasts; cancelled where the connection has to end
-
-    @property
-    def client(self) -> Any:
-        """The `asyncio.Protocol` of the socket, with its `transport`; `secured` is called once TLS is established."""
-
-    @property
-    def has_ended(self) -> bool: ...
-
-    def client_came(self, peer: tuple[object, ...] | None) -> None: ...
-
-    def end(self, closing: Closing) -> None: ...
 
 
 # Says who a client is whose handshake is done, or ends its connection.
@@ -117,8 +99,10 @@ def principal_by(rules: tuple[PrincipalRule, ...]) -> Name:
     return name_and_log
 
 
-class TlsListener:
+class TlsListener(Listener):
     """Accepts connections at one socket until it is closed."""
+
+    accepted_per_turn = 100  # each waits for its handshake
 
     def __init__(
         self,
@@ -129,46 +113,21 @@ class TlsListener:
         limit_s: float,
         name: Name | None = None,
     ) -> None:
-        self.sockets = (bound,)
-        self._bound = bound
-        self._connection = connection
+        super().__init__(bound, connection)
         self._tls = tls
         self._starts = starts  # of handshakes, over all listeners
         self._limit_s = limit_s  # of a handshake, from the connection on
         self._name = name
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(bound, self._accept)
 
-    def close(self) -> None:
-        """Accept no more; handshakes that have begun go on."""
-        if self._bound.fileno() >= 0:
-            self._loop.remove_reader(self._bound)
-            self._bound.close()
+    def _begin(self, accepted: socket.socket, peer: tuple[object, ...]) -> None:
+        connection = self._connection()
+        connection.client_came(peer)
+        if connection.has_ended:  # too many are open
+            _give_up(accepted, connection)
+        else:
+            connection.handshake = spawn(self._shake_hands(accepted, connection), "TLS handshake")
 
-    def _accept(self) -> None:
-        for _ in range(ACCEPTED_PER_TURN):
-            try:
-                accepted, peer = self._bound.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                log.error("connections not accepted", extra={"detail": error.strerror or str(error)})
-                self._loop.remove_reader(self._bound)
-                self._loop.call_later(PAUSE_S, self._accept_again)
-                return
-            accepted.setblocking(False)
-            connection = self._connection()
-            connection.client_came(peer)
-            if connection.has_ended:  # too many are open
-                _give_up(accepted, connection)
-            else:
-                connection.handshake = spawn(self._serve(accepted, connection), "TLS handshake")
-
-    def _accept_again(self) -> None:
-        if self._bound.fileno() >= 0:
-            self._loop.add_reader(self._bound, self._accept)
-
-    async def _serve(self, accepted: socket.socket, connection: Accepted) -> None:
+    async def _shake_hands(self, accepted: socket.socket, connection: Accepted) -> None:
         """From the connection to the end of its handshake; after that it is served as any other."""
         began, closing, line = time.perf_counter(), CLIENT_CLOSED, accepted.dup()
         try:

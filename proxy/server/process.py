@@ -115,7 +115,7 @@ async def serve(config: Config, path: Path | None, read_config: Callable[[], Con
     process = Process(config, path, read_config, rate)
     warn_if_slow()
     await process.start()
-    admin, address = await serve_admin(Admin(process.server), config, process.server.tls.admin)
+    admin, address = serve_admin(Admin(process.server), config, process.server.tls.admin)
     process.watch()
     log_serving(config, path, address)
     waiting = spawn(process.end_when_unused(stop.drain), "end when unused")

@@ -42,7 +42,6 @@ from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.relay.watch_pairs import in_turn
 from kafka_sidecar.proxy.runtime.admission import (
-    BACKLOG,
     Admission,
     bind_socket,
     connections_that_fit,
@@ -51,6 +50,7 @@ from kafka_sidecar.proxy.runtime.admission import (
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import closed_keys, end_keys, end_kind
 from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
+from kafka_sidecar.proxy.runtime.listener import Listener
 from kafka_sidecar.proxy.runtime.logins import Failures, LoginDriver, Verifications
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.sweep import Sweep, finish_connections
@@ -127,7 +127,7 @@ class Server:
             metrics.features.append(self._client_logins.families)
         self._taps: list[Callable[[int, int], Tap | None]] = []
         self._routes = self._open_routes()
-        self._listeners: dict[str, asyncio.Server | TlsListener] = {}
+        self._listeners: dict[str, Listener] = {}
         self._handshakes = Paced(STARTED_PER_TURN)
         self._verifications = Verifications()
         self._failed_logins = Failures(time.monotonic)
@@ -196,7 +196,7 @@ class Server:
             raise ConfigError(
                 f"listen: {self.config.listen} cannot be bound: {error.strerror or error}; choose another"
             ) from error
-        await self._serve(BOOTSTRAP, bound, self._dial_any)
+        self._serve(BOOTSTRAP, bound, self._dial_any)
         if (path := self.config.own_file(self.config.nodes.state_file)) is not None:
             self.addresses.update(load_brokers(path))
             self.addresses.on_change = lambda: save_brokers(path, self.addresses.brokers())
@@ -343,7 +343,7 @@ class Server:
             with suppress(*FAILURES):
                 await self._cluster.probe(address)
 
-    async def _serve(self, listener: str, bound: socket.socket, dial: Dial) -> None:
+    def _serve(self, listener: str, bound: socket.socket, dial: Dial) -> None:
         limits = self.config.connections
 
         def connection() -> Connection:
@@ -380,18 +380,13 @@ class Server:
                 principal_by(parse_rules(own.principal_rules)),
             )
             return
-        self._listeners[listener] = await asyncio.get_running_loop().create_server(
-            lambda: connection().client, sock=bound, backlog=BACKLOG
-        )
+        self._listeners[listener] = Listener(bound, connection)
 
     def _listen_for_node(self, node_id: int, port: int) -> None:
-        """Bind at once, so that a client that gets the port can connect; serve from the next turn of the loop."""
+        """Bind at once, so that a client that gets the port can connect."""
         bound = bind_socket(self._bind_host, port)
         self.metrics.broker_listeners += 1
-        spawn(
-            self._serve(f"node {node_id}", bound, lambda *client: self._dial_node(node_id, *client)),
-            f"listen for node {node_id}",
-        )
+        self._serve(f"node {node_id}", bound, lambda *client: self._dial_node(node_id, *client))
 
     def _close_listeners(self, nodes: list[Node]) -> None:
         """Close the listeners of brokers that have left; open sessions continue until they end."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from google.protobuf.descriptor import FieldDescriptor as F
 from google.protobuf.message_factory import GetMessageClass
 
+from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.schemas.json_paths import JsonPaths, State
 from kafka_sidecar.schemas.masks import Mask
 
@@ -194,7 +195,7 @@ class _Writer:
                 closing = varint(part.number << 3 | 4) if part.wire == GROUP_START else b""
                 parts += (self._data[copied : part.tag], size, new, closing)
                 copied = part.after
-        return b"".join((*parts, self._data[copied:end])) if parts else None
+        return join((*parts, self._data[copied:end])) if parts else None
 
     def _field(self, field: Any, part: _Part, state: State, counts: dict[int, int]) -> bytes | None:
         """The new value of a field, if it changes."""

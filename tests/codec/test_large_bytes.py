@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 import pytest
 
-from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, Gathered, join
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, Gathered, copy, join
 
 
 @pytest.mark.parametrize("size", [0, 1, MIN_LARGE_BYTES - 1, MIN_LARGE_BYTES, MIN_LARGE_BYTES + 4097])
@@ -82,3 +82,12 @@ def runs_during_a_join(parts: list[bytes]) -> bool:
     has_run = bool(ran)
     other.join()
     return has_run
+
+
+@pytest.mark.parametrize("size", [0, 3, MIN_LARGE_BYTES + 1])
+def test_a_copy_is_the_bytes_of_a_range(size: int) -> None:
+    value = os.urandom(size + 20)
+    for data in (value, memoryview(value)):
+        copied = copy(data, 7, 7 + size)
+        assert copied == value[7 : 7 + size]
+        assert type(copied) is bytes

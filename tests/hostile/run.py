@@ -1,7 +1,9 @@
 """Attack a sidecar, with honest Java clients beside the attacker: what it costs it, and them.
 
-usage: run.py [--only TEXT] [--seconds S] [--program FILE] [--before FILE] [--markdown FILE]
+usage: run.py [--only TEXT] [--seconds S] [--program FILE] [--before FILE] [--markdown FILE] [--stacks MS]
 
+The longest turn of the event loop is printed after each row, as measured inside the sidecar: its CPU, and its time
+without waits for a core, hold on a machine where other programs run.
 How it measures and how to read it: docs/reference/limits.md
 """
 
@@ -29,6 +31,7 @@ from harness.versions import NEWEST
 from hostile import schemas, signatures
 from hostile.apis import APIS
 from hostile.attacks import ATTACKS, Attack, Place, Run, Security
+from hostile.crowds import CROWDS
 from hostile.guards import ON_GUARDS
 from hostile.habits import HABITS
 from hostile.honest import Waits
@@ -42,6 +45,7 @@ from hostile.segments import SEGMENTS
 from hostile.sessions import SESSIONS
 from hostile.signatures import SIGNATURES
 from hostile.taps import TAPS
+from hostile.turns import Longest, Turns, noted
 from hostile.unknown import UNKNOWN
 from hostile.watch import Watch
 
@@ -69,7 +73,7 @@ interceptors:
 
 ALL = (
     *ATTACKS, *LOGINS, *APIS, *SEGMENTS, *SESSIONS, *UNKNOWN, *SCHEMAS, *LETTERS, *ON_GUARDS, *RATES, *SIGNATURES,
-    *HABITS, *PAGE, *TAPS,
+    *HABITS, *PAGE, *TAPS, *CROWDS,
 )  # fmt: skip
 
 
@@ -92,6 +96,7 @@ class Row:
     attack: str
     sidecar: Suffered
     waits: Waits
+    turn: Longest
 
     def cells(self) -> Iterator[str]:
         sidecar = self.sidecar
@@ -105,20 +110,37 @@ class Row:
             yield f"{alone:.0f}{ALONE_TO}{self.waits.worst(kind, sidecar.began, sidecar.ended):.0f}"
 
 
-def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, program: Path, folder: Path, limit_s: float) -> Row:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How attacks are run."""
+
+    program: Path  # the sidecar that is attacked
+    limit_s: float  # for one attack
+    stacks_ms: float = 0  # of CPU: longer turns are logged with what ran in them
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Options:
+        return cls(arguments.program, arguments.seconds, arguments.stacks)
+
+
+def attack_once(attack: Attack, cluster: Cluster, java: ToolHost, options: Options, folder: Path) -> Row:
     """Start a sidecar, let the honest clients run alone for a while, then attack it."""
+    limit_s = options.limit_s
     config, log = folder / "sidecar.yaml", folder / "sidecar.log"
     config.write_text(configuration(attack, folder))
     log.unlink(missing_ok=True)
     run = attack.prepare()
-    with Sidecar.start(cluster.bootstrap, log, ["--config", str(config)], program) as sidecar:
+    with (
+        noted(folder, options.stacks_ms) as turns,
+        Sidecar.start(cluster.bootstrap, log, ["--config", str(config)], options.program) as sidecar,
+    ):
         seconds = int(WARM_S + ALONE_S + limit_s) + 2
         arguments = (sidecar.bootstrap, "honest", "large", PER_SECOND, seconds)
         more = properties_file(folder, PROPERTIES[attack.security](folder))
         honest = java.start("HonestClient", *arguments, more, limit_s=seconds + MAX_LATE_S)
         time.sleep(WARM_S + ALONE_S)
-        suffered = attack_with(run, sidecar, log, limit_s, cluster.direct)
-        return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20)))
+        suffered, turn = attack_with(run, sidecar, log, limit_s, cluster.direct, turns)
+        return Row(attack.name, suffered, Waits.read(honest.result(seconds + MAX_LATE_S + 20)), turn)
 
 
 def configuration(attack: Attack, folder: Path) -> str:
@@ -162,8 +184,11 @@ def properties_file(folder: Path, settings: Mapping[str, object]) -> Path:
     return path
 
 
-def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float, direct: str) -> Suffered:
+def attack_with(
+    run: Run, sidecar: Sidecar, log: Path, limit_s: float, direct: str, turns: Turns
+) -> tuple[Suffered, Longest]:
     place = place_of(sidecar, limit_s, direct)
+    turns.begin()
     logged = log.stat().st_size
     with Watch(sidecar.program.pid, place.admin) as watch:
         before, began = watch.resident_mb(), time.time()
@@ -171,10 +196,11 @@ def attack_with(run: Run, sidecar: Sidecar, log: Path, limit_s: float, direct: s
             print(result, flush=True)
         ended = max(time.time(), began + MIN_WINDOW_S)
         time.sleep(max(0.0, ended - time.time()))
+    turn = turns.longest()
     time.sleep(SETTLE_S)
     resident_mb = (before, watch.peak_mb(), watch.resident_mb())
     log_kb = (log.stat().st_size - logged) / 1e3
-    return Suffered(watch.delay.worst_s * 1e3, resident_mb, watch.descriptors, log_kb, began, ended)
+    return Suffered(watch.delay.worst_s * 1e3, resident_mb, watch.descriptors, log_kb, began, ended), turn
 
 
 def place_of(sidecar: Sidecar, limit_s: float, direct: str) -> Place:
@@ -214,6 +240,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--program", type=Path, default=COMMAND, help="the kafka-sidecar that is attacked")
     parser.add_argument("--before", type=Path, metavar="FILE", help="the table of an earlier run, shown in brackets")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    parser.add_argument(
+        "--stacks",
+        type=float,
+        default=0,
+        metavar="MS",
+        help="print the sidecar's log, with what ran in each longer turn of the event loop",
+    )
     return parser.parse_args()
 
 
@@ -227,8 +260,10 @@ def main() -> int:
         try:
             for attack in ALL:
                 if options.only in attack.name:
-                    rows.append(attack_once(attack, cluster, java, options.program, Path(folder), options.seconds))
-                    print("; ".join((*rows[-1].cells(), *rows[-1].waits.failures)), flush=True)
+                    rows.append(row := attack_once(attack, cluster, java, Options.of(options), Path(folder)))
+                    print("; ".join((*row.cells(), str(row.turn), *row.waits.failures)), flush=True)
+                    if options.stacks:
+                        print((Path(folder) / "sidecar.log").read_text(), flush=True)
         finally:
             java.stop()
     if options.markdown:

@@ -46,10 +46,10 @@ def small() -> bytes:
     return produce([(b"orders", [(0, one)])], client=NAME[:249]) * 2000
 
 
-def bombs() -> bytes:
+def bombs(topic: bytes = b"orders") -> bytes:
     """Batches that inflate to 64 MB each, beside what honest clients read."""
     payload = gzip.compress(record(0, b'"' + b"x" * (64 * MB) + b'"', ()))
-    return produce([(b"orders", [(0, batch(payload, 1, attributes=GZIP))])]) * 20
+    return produce([(topic, [(0, batch(payload, 1, attributes=GZIP))])]) * 20
 
 
 TAPS = (

@@ -22,7 +22,7 @@ from kafka_sidecar.interceptors.contract import UNKNOWN, AcknowledgedBatch, Cont
 from kafka_sidecar.interceptors.producing import Details, Producers
 from kafka_sidecar.plugins.effects import TURN, Steps, TimeLeft, Work
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
-from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, are_light, is_light, takes_long
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MAX_LIGHT_INFLATED, are_light, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.messages import client_context
 from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
@@ -243,12 +243,19 @@ class TopicInterception(TopicRun):
         return self._intercept_in_thread(partition)
 
     def _intercept_in_thread(self, partition: PartitionRecords) -> Steps[None]:
-        intercept = partial(self._intercept, partition, self._run.services.limit)
-        light = is_light(partition.valid_batch, self._chain.send_pace.records_per_turn)
+        found: Intercepted | str | None = None
+        most = self._run.services.limit
+        size = partition.size  # that a stage before has inflated
+        light = size <= MAX_LIGHT_INFLATED and is_light(partition.valid_batch, self._chain.send_pace.records_per_turn)
         try:
-            self._settle(partition, (yield Work(intercept, is_light=light, limit=self._run.time_left())))
+            while found is None:
+                intercept = partial(self._intercept, partition, min(most, MAX_LIGHT_INFLATED) if light else most)
+                goes_on = size > MAX_INLINE_BYTES
+                found = yield Work(intercept, is_light=light, goes_on=goes_on, limit=self._run.time_left())
+                light = False
         except TimeoutError:
-            self._settle(partition, "timed_out")
+            found = "timed_out"
+        self._settle(partition, found)
 
     def _intercept(self, partition: PartitionRecords, limit: int) -> Intercepted | str | None:
         """Let the interceptors see the records: what they make of them, or why they cannot see them; None where these

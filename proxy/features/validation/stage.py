@@ -25,7 +25,7 @@ from kafka_sidecar.policies.plans import (
     Rule,
     truncate_message,
 )
-from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, is_light, takes_long
+from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MAX_LIGHT_INFLATED, is_light, takes_long
 from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import (
     UNKNOWN_TOPIC,
@@ -219,19 +219,31 @@ class TopicValidation(TopicRun):
         self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict | ResolveRequired | None
     ) -> Steps[Verdict]:
         given_up: GivenUp = NO_FAILED_KEYS
-        in_thread, time_left = verdict is None, self._run.time_left()
+        in_thread, time_left, most = verdict is None, self._run.time_left(), self._run.terms.limit
+        light = is_light(partition.valid_batch, self._plan.pace.records_per_turn)
         while verdict is None or isinstance(verdict, ResolveRequired):
             if isinstance(verdict, ResolveRequired):
                 if partition.size > MAX_INLINE_BYTES:
                     partition.release()  # rather inflated again than kept as long as a policy may wait
                 yield PolicyFetch(verdict.rule, verdict.key, time_left)
                 given_up |= {(verdict.rule.name, verdict.key)}  # a policy that asks for it again would ask for ever
-            limit = self._run.terms.limit if in_thread else self._inline_limit
-            ask = partial(self._ask, partition, topic, limit, given_up)
-            light = is_light(partition.valid_batch, self._plan.pace.records_per_turn)
+            limit = self._inline_limit if not in_thread else min(most, MAX_LIGHT_INFLATED) if light else most
+            ask = partial(self._ask_in_thread if in_thread else self._ask, partition, topic, limit, given_up)
             verdict = (yield Work(ask, is_light=light, limit=time_left)) if in_thread else ask()
-            in_thread = in_thread or verdict is None
+            if verdict is None:
+                light, in_thread = light and not in_thread, True
         return verdict
+
+    def _ask_in_thread(
+        self, partition: PartitionRecords, topic: TopicMetadata, limit: int, given_up: GivenUp
+    ) -> Verdict | ResolveRequired | None:
+        """As `_ask`. What is large is rather inflated again than kept: a stage that follows waits for a thread, while
+        this one inflates for others."""
+        try:
+            return self._ask(partition, topic, limit, given_up)
+        finally:
+            if partition.size > MAX_LIGHT_INFLATED:
+                partition.release()
 
     def _ask(
         self, partition: PartitionRecords, topic: TopicMetadata, limit: int, given_up: GivenUp = NO_FAILED_KEYS
@@ -336,7 +348,8 @@ class TopicValidation(TopicRun):
         if is_small and not takes_long(batch, MAX_INLINE_LETTERS) and partition.size:
             letters.keep(kept)
             return None
-        return self._keep_in_thread(letters, kept, is_light(batch, MAX_INLINE_LETTERS))
+        light = is_light(batch, MAX_INLINE_LETTERS) and 0 < partition.size <= MAX_LIGHT_INFLATED
+        return self._keep_in_thread(letters, kept, light)
 
     def _keep_in_thread(self, letters: Letters, kept: RefusedBatch, light: bool) -> Steps[None]:
         try:

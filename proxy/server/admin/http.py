@@ -24,7 +24,8 @@ from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.config.reload import state_of
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.runtime.admission import BACKLOG, bind_socket
+from kafka_sidecar.proxy.runtime.admission import bind_socket
+from kafka_sidecar.proxy.runtime.listener import Listener
 from kafka_sidecar.proxy.runtime.tasks import Paced, spawn
 from kafka_sidecar.proxy.runtime.tls_listener import STARTED_PER_TURN, TlsListener
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
@@ -311,12 +312,9 @@ class AdminProtocol(asyncio.Protocol):
 
 DEFAULT_ADMIN = "127.0.0.1:9190"
 HANDSHAKE_S = 5.0
-Listener = asyncio.Server | TlsListener
 
 
-async def serve_admin(
-    pages: Pages, config: Config, tls: LiveTls | None = None
-) -> tuple[asyncio.Server | TlsListener, str]:
+def serve_admin(pages: Pages, config: Config, tls: LiveTls | None = None) -> tuple[Listener, str]:
     """Serve pages at the configured address, which is returned too. Raises ConfigError."""
     configured = config.admin.listen
     token = _token(config.admin.token_file)
@@ -331,12 +329,12 @@ async def serve_admin(
         bound = bind_socket(host, 0)
         log.warning("default admin port in use", extra={"address": DEFAULT_ADMIN, "port": bound.getsockname()[1]})
     address = f"{host}:{bound.getsockname()[1]}"
-    return await _open(AdminServer(pages, token), bound, tls), address
+    return _open(AdminServer(pages, token), bound, tls), address
 
 
-async def _open(server: AdminServer, bound: socket.socket, tls: LiveTls | None) -> Listener:
+def _open(server: AdminServer, bound: socket.socket, tls: LiveTls | None) -> Listener:
     if tls is None:
-        return await asyncio.get_running_loop().create_server(server.protocol, sock=bound, backlog=BACKLOG)
+        return Listener(bound, server.protocol)
     live = tls
 
     def protocol() -> AdminProtocol:

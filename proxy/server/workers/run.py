@@ -32,7 +32,7 @@ async def supervise(config: Config, path: Path | None, flags: Mapping[str, objec
     stopping.on_signals()
     supervisor = Supervisor(config, path, flags, WorkerProcess.launch, shared=shared_memory())
     warn_if_slow()
-    admin, address = await serve_admin(WorkerPages(supervisor, rate), config, TlsSides(config).admin)
+    admin, address = serve_admin(WorkerPages(supervisor, rate), config, TlsSides(config).admin)
     try:
         return await _run(supervisor, stopping, lambda: log_serving(config, path, address, len(supervisor.workers)))
     except WorkerFailedError as error:

@@ -16,8 +16,9 @@ from support.produce_requests import batch, produce_request
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.runtime import sweep as sweep_module
-from kafka_sidecar.proxy.runtime.connection import Connection
+from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
 from kafka_sidecar.proxy.runtime.sweep import (
+    ENDED_PER_TURN,
     MIN_RATE,
     RELEASED_BYTES,
     SLOW_S,
@@ -27,6 +28,7 @@ from kafka_sidecar.proxy.runtime.sweep import (
     finish,
     finish_connections,
 )
+from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.server.server import DRAIN, Server
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
@@ -141,6 +143,32 @@ async def test_the_sweep_ends_what_is_overdue(monkeypatch: pytest.MonkeyPatch) -
             assert await idle.rest() == b""
             assert await stuck.rest() == b""
         await until(lambda: server.metrics.disconnects == {"idle": 1, "frame_timeout": 1})
+
+
+class Ending:
+    """A connection that is gone once it is ended."""
+
+    def __init__(self, left: set[Any]) -> None:
+        self._left = left
+        left.add(self)
+
+    def end(self, closing: object) -> None:
+        self._left.remove(self)
+
+
+async def test_others_have_a_turn_while_many_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_module, "INTERVAL_S", 0.0)
+    monkeypatch.setattr(Sweep, "overdue", lambda *_: CLIENT_CLOSED)
+    left: set[Any] = set()
+    for _ in range(3 * ENDED_PER_TURN):
+        Ending(left)
+    sweep = Sweep(left, MemoryBudget(1 << 30, Buffered()), Threads(1), MAX_IDLE_S, FRAME_TIMEOUT_S)
+    running, seen = spawn(sweep.run(), "sweep"), [len(left)]
+    while left:
+        await asyncio.sleep(0)
+        seen.append(len(left))
+    running.cancel()
+    assert max(before - after for before, after in pairwise(seen)) == ENDED_PER_TURN
 
 
 async def test_an_old_connection_ends_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,16 @@ def test_lanes_take_turns_however_much_work_one_of_them_has() -> None:
     assert "".join(done) == "abcabaa"
 
 
+def test_work_that_goes_on_with_what_was_inflated_comes_before_other_work() -> None:
+    threads, done = Threads(1), list[str]()
+    (gate,) = busy(threads, 1)
+    jobs = [threads.submit(lane, partial(done.append, lane), goes_on=lane in "xy") for lane in "abxy"]
+    gate.go_on.set()
+    results(*jobs)
+    assert sorted("".join(done[:2])) == ["x", "y"]
+    assert done[2:] == ["a", "b"]
+
+
 def test_the_work_of_a_lane_is_done_in_order_and_one_at_a_time() -> None:
     threads, done = Threads(4), list[int]()
     lock = threading.Lock()

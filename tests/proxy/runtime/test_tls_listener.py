@@ -24,7 +24,7 @@ from support.fake_broker import FakeBroker, fixed
 from support.in_process import Client, connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.runtime import tls_listener
+from kafka_sidecar.proxy.runtime import listener as accepting
 from kafka_sidecar.proxy.runtime.admission import bind_socket
 from kafka_sidecar.proxy.runtime.tasks import Paced
 from kafka_sidecar.proxy.runtime.tls_listener import NotTlsError, TlsListener, bytes_needed
@@ -339,7 +339,7 @@ class Exhausted(socket.socket):
 async def test_a_listener_goes_on_when_files_can_be_opened_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_listener, "PAUSE_S", 0.01)
+    monkeypatch.setattr(accepting, "PAUSE_S", 0.01)
 
     def bind(*arguments: Any, **more: Any) -> socket.socket:
         bound = bind_socket(*arguments, **more)
@@ -360,7 +360,7 @@ async def test_a_listener_goes_on_when_files_can_be_opened_again(
 async def test_a_listener_that_was_closed_meanwhile_stays_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_listener, "PAUSE_S", 0.01)
+    monkeypatch.setattr(accepting, "PAUSE_S", 0.01)
     bound = bind_socket("127.0.0.1", 0)
     never: Any = None
     listener = TlsListener(Exhausted(fileno=bound.detach()), never, never, Paced(1), 1.0)

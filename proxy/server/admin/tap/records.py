@@ -17,6 +17,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
 from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
 from kafka_sidecar.codec.glance import glance_produce
+from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED, ProduceWalk, Sent, acknowledge
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
@@ -100,7 +101,7 @@ class Copy:
     def frame(self) -> bytes:
         """Once it is whole."""
         if len(self.parts) > 1:
-            self.parts = [b"".join(self.parts)]
+            self.parts = [join(self.parts)]
         return self.parts[0]
 
 

@@ -35,6 +35,7 @@ from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.records import Batch, NewRecord, batches, build_batch
 from kafka_sidecar.plugins.effects import TURN, Work
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
+from kafka_sidecar.proxy.features.interception import send_stage
 from kafka_sidecar.proxy.features.interception.send_stage import RETRIABLE, count_records
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch
 
@@ -355,6 +356,32 @@ def test_nothing_of_the_records_is_kept_while_the_broker_takes_its_time() -> Non
     assert exchange.request(frame) is frame
     gc.collect()
     assert sys.getrefcount(frame) == before
+
+
+def test_a_small_batch_that_holds_much_leaves_the_thread_for_light_work_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send_stage, "MAX_LIGHT_INFLATED", 5000)
+    interception = Intercepting("Adds")
+    exchange, values = interception.produce(), ["a"] * 1001
+    first = exchange.request(produce_request(9, {"orders": {0: batch(*values)}}))
+    assert isinstance(first, Work)
+    assert first.is_light
+    assert first.run() is None
+    assert interception.interceptors[0].values == []
+    second = exchange.answer(None)
+    assert isinstance(second, Work)
+    assert not second.is_light
+    assert exchange.answer(second.run()) == produce_request(9, {"orders": {0: with_headers(*values)}})
+
+
+def test_what_a_policy_has_inflated_is_intercepted_before_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send_stage, "MAX_INLINE_BYTES", 5000)
+    exchange = Intercepting("Adds").produce(validating=Validating(*GUARDED, names=("orders",)))
+    validated = exchange.request(produce_request(9, {"orders": {0: batch(*["good"] * 1001)}}))
+    assert isinstance(validated, Work)
+    assert not validated.goes_on
+    intercepted = exchange.answer(validated.run())
+    assert isinstance(intercepted, Work)
+    assert intercepted.goes_on
 
 
 def test_what_is_not_intercepted_in_time_goes_on_as_it_came() -> None:

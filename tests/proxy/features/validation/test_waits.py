@@ -33,6 +33,8 @@ from kafka_sidecar.plugins.pace import MAX_TURN_S
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.sections import Mode
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MIN_OFFLOADED_BYTES
+from kafka_sidecar.proxy.exchanges.produce import PartitionRecords
+from kafka_sidecar.proxy.features.validation import stage
 from kafka_sidecar.proxy.features.validation.rules import TopicRule
 from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
 from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
@@ -202,6 +204,25 @@ def test_a_batch_that_is_not_validated_in_time_is_rejected_for_now(mode: Mode, w
         assert results(9, out) == [("orders", 0, REQUEST_TIMED_OUT, -1), ("orders", 1, 0, 5)]
     assert validation.stats.rejections == {("orders", "(time limit)", mode, "timed_out"): 1}
     assert validation.stats.batches == {"contents": 1}
+
+
+def test_a_small_batch_that_holds_much_leaves_the_thread_for_light_work_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "MAX_LIGHT_INFLATED", 5000)
+    validation = validating()
+    many = batch(*["good"] * 1001)
+    exchange, first = validation.validated(9, {"orders": {0: many}})
+    assert isinstance(first, Work)
+    assert first.is_light
+    assert first.run() is None
+    second = exchange.answer(None)
+    assert isinstance(second, Work)
+    assert not second.is_light
+    released: list[int] = []
+    monkeypatch.setattr(PartitionRecords, "release", lambda partition: released.append(partition.size))
+    verdict = second.run()
+    assert len(released) == 1
+    assert released[0] > 5000
+    assert exchange.answer(verdict) == produce_request(9, {"orders": {0: many}})
 
 
 def test_all_batches_of_a_request_have_one_time_limit_and_those_of_others_another() -> None:

@@ -405,7 +405,7 @@ async def test_a_default_admin_port_in_use_is_replaced(
         other.bind(("127.0.0.1", 0))
         other.listen()
         monkeypatch.setattr(http_module, "DEFAULT_ADMIN", "{}:{}".format(*other.getsockname()))
-        admin, address = await serve_admin(Admin(Server(settings, Metrics())), settings)
+        admin, address = serve_admin(Admin(Server(settings, Metrics())), settings)
         async with connected(int(address.rpartition(":")[2])) as client:
             client.send(b"GET /livez HTTP/1.0\r\n\r\n")
             assert b"200" in await client.rest()
@@ -419,14 +419,14 @@ async def test_a_configured_admin_port_in_use_is_a_mistake() -> None:
         other.listen()
         settings = config("127.0.0.1:1", admin={"listen": "{}:{}".format(*other.getsockname())})
         with pytest.raises(ConfigError, match=r"admin.listen: .* cannot be bound: Address already in use; choose"):
-            await serve_admin(Admin(Server(settings, Metrics())), settings)
+            serve_admin(Admin(Server(settings, Metrics())), settings)
 
 
 async def test_a_token_file_that_cannot_be_used_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("short")
     settings = config("127.0.0.1:1", admin={"token_file": tmp_path / "token"})
     with pytest.raises(ConfigError, match=r"admin\.token_file: .* has no token: write at least 16"):
-        await serve_admin(Admin(Server(settings, Metrics())), settings)
+        serve_admin(Admin(Server(settings, Metrics())), settings)
 
 
 CA = authority()
@@ -442,7 +442,7 @@ def secured(folder: Path, **more: str) -> Config:
 async def opened(settings: Config) -> AsyncIterator[int]:
     """The port."""
     server = Server(settings, Metrics())
-    admin, address = await serve_admin(Admin(server), settings, server.tls.admin)
+    admin, address = serve_admin(Admin(server), settings, server.tls.admin)
     yield int(address.rpartition(":")[2])
     admin.close()
 

@@ -437,7 +437,7 @@ async def test_it_is_served_with_tls_too(tmp_path: Path) -> None:
     tls = {"certificate": str(certificate), "key": str(key)}
     settings = config("127.0.0.1:1", admin={"listen": f"127.0.0.1:{admin_port}", "tls": tls})
     server = Server(settings, Metrics())
-    listener, _ = await serve_admin(Admin(server), settings, server.tls.admin)
+    listener, _ = serve_admin(Admin(server), settings, server.tls.admin)
     async with connected(admin_port, ca.client_context()) as client:
         client.send(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         head, found = await snapshots(client, 1)
