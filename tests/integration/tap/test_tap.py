@@ -16,6 +16,7 @@ from harness.cluster import Cluster
 from harness.sidecar import COMMAND, NODE_PORTS, Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.target import SILENT, create_topic
 from integration.tap.reader import TapReader, refusal, tapping, until
 
@@ -34,7 +35,7 @@ HOSTILE = "app-\x1b[2J\x07"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 1) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 
