@@ -61,7 +61,13 @@ def check(large: Front, topic: str, value: bytes, offset: int, began: float, mos
     assert found.orphans <= most_orphans
 
 
-@pytest.mark.parametrize("client", ["java", "java, plain", "librdkafka", "librdkafka, plain"])
+@pytest.mark.parametrize(
+    "client",
+    [
+        "java", pytest.param("java, plain", marks=pytest.mark.slow),
+        "librdkafka", pytest.param("librdkafka, plain", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_a_producer_that_gives_up_under_a_quota_comes_to_the_end_with_its_retries(
     large: Front, java_host: ToolHost, tmp_path: Path, client: str
 ) -> None:
