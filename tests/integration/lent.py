@@ -2,8 +2,8 @@
 
     with plain_cluster() as cluster: ...      # as `with Cluster.start(NEWEST) as cluster`
 
-A borrower gets a broker without topics and ACLs, which nobody else uses meanwhile, and may restart it. One that wants
-properties of its own, or leaves more than topics and ACLs, starts a cluster itself.
+A borrower gets a broker without topics, which no other test uses meanwhile, and may restart it. One that wants
+properties of its own, or leaves rights or users, starts a cluster itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from harness.cluster import Cluster
 from harness.versions import NEWEST
 from integration.scenarios.target import LIMIT_S, admin_client, eventually
@@ -49,7 +48,3 @@ def _clean(cluster: Cluster) -> None:
         for deleted in admin.delete_topics(topics, operation_timeout=LIMIT_S).values():
             deleted.result(LIMIT_S)
         eventually(others, lambda left: not left, "the topics are deleted")
-    every = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
-    admin.delete_acls([every])[every].result(LIMIT_S)

@@ -39,28 +39,6 @@ SHORT_ROWS = (
 QUICK = (*ATTACKS[::8], *(one for one in ALL if one.name.startswith(QUICK_ROWS)))
 SHORT = (*ATTACKS, *(one for one in ALL if one.name.startswith(SHORT_ROWS)))
 ROWS = (
-    "31:",
-    "44:",
-    "49:",
-    "52:",
-    "57:",
-    "58:",
-    "61:",
-    "65:",
-    "66:",
-    "67:",
-    "70:",
-    "76:",
-    "80:",
-    "84:",
-    "90:",
-    "95:",
-    "110:",
-    "112:",
-)
-QUICK = (*ATTACKS[::3], *(one for one in ALL if one.name.startswith(QUICK_ROWS)))
-SHORT = (*ATTACKS, *(one for one in ALL if one.name.startswith((*QUICK_ROWS, "35:", "37:", "39:", "77:"))))
-ROWS = (
     *(pytest.param(one, marks=[] if one in QUICK else pytest.mark.slow) for one in SHORT),
     *(pytest.param(one, marks=pytest.mark.matrix) for one in ALL if one not in SHORT),
 )

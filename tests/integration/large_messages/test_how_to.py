@@ -16,7 +16,7 @@ from harness.versions import CACHE
 from integration.lent import plain_cluster
 from support.pages import page
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 PAGE = page("docs/how-to/large-messages.md")
 LIMIT_S = 120
