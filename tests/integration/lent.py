@@ -48,3 +48,4 @@ def _clean(cluster: Cluster) -> None:
         for deleted in admin.delete_topics(topics, operation_timeout=LIMIT_S).values():
             deleted.result(LIMIT_S)
         eventually(others, lambda left: not left, "the topics are deleted")
+    cluster.forget_leaks()
