@@ -194,6 +194,11 @@ class Cluster:
             if connection.local_port == node.ports.sidecar and connection.remote_host != SIDECAR_HOST
         ]
 
+    def forget_leaks(self) -> None:
+        """From here on `leaks` has those that come later."""
+        for node in [*self.nodes.values(), *self._removed]:
+            node.accepted().clear()
+
     def stop(self) -> None:
         """Ends all processes at once and removes the data."""
         for node in self.nodes.values():

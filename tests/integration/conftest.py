@@ -11,7 +11,7 @@ from harness.cluster import Cluster
 from harness.sasl import add_scram_user
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost, ToolHosts
-from integration import compatibility
+from integration import compatibility, lent
 from integration.by_cluster import ByCluster
 from integration.fronts import PLAIN
 from integration.matrix import Cell
@@ -110,4 +110,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    lent.stop_all()
     compatibility.write(session.config.stash[PASSED])

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from harness import admin_pages, json_lines
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
-from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 
 
@@ -22,7 +22,7 @@ def started(folder: Path, rules: str) -> Iterator[tuple[Cluster, Sidecar]]:
     config = folder / "sidecar.yaml"
     config.write_text(rules)
     with (
-        Cluster.start(NEWEST) as cluster,
+        plain_cluster() as cluster,
         Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
     ):
         yield cluster, sidecar

@@ -15,7 +15,7 @@ from confluent_kafka.admin import ConfigResource
 from harness import admin_pages
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
-from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, admin_client, create_topic, eventually
 from prometheus_client.parser import text_string_to_metric_families
 from support.pages import ROOT
@@ -42,7 +42,7 @@ Event = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 1) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 

@@ -16,6 +16,7 @@ from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 
 from kafka_sidecar.proxy.features.auditing.counting import MAX_DELAY_S
@@ -57,7 +58,7 @@ Entry = list[Any]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 1) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 

@@ -19,8 +19,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from harness.cluster import Cluster
 from harness.helm import ROOT, SCENARIOS, Scenario
 from harness.kubelet import POD_NAME, Container, Image, Objects
-from harness.versions import NEWEST
 from integration.front import logged
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually, headers_of
 from support.pods import NAME, container_of, pod_of
 
@@ -45,7 +45,7 @@ PODS = count(random.randrange(200))  # other test processes have pods of their o
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 

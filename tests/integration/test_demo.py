@@ -7,14 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from harness.cluster import Cluster
-from harness.versions import NEWEST, ROOT
+from harness.versions import ROOT
+from integration.lent import plain_cluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 def test_the_demo_has_the_same_results_at_a_broker_and_begins_at_none_that_has_its_topics() -> None:
-    with Cluster.start(NEWEST) as cluster:
+    with plain_cluster() as cluster:
 
         def run() -> subprocess.CompletedProcess[str]:
             command = [sys.executable, str(ROOT / "examples/demo.py"), "--bootstrap-servers", cluster.direct]

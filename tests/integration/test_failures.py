@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from integration.scenarios.target import LIMIT_S, SILENT, admin_client, create_t
 
 pytestmark = pytest.mark.integration
 
-RECORDS, PER_SECOND = 200_000, 4_500
 LIMIT_OF_TRAFFIC_S = 160
 STOPPED_S = 20
 
@@ -31,11 +31,23 @@ def fragile() -> Iterator[Cluster]:
         yield cluster
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Of each producer: the fewest records that it sends, and how fast."""
+
+    records: int
+    per_second: int
+
+    def __str__(self) -> str:
+        return f"{self.records}"
+
+
 class LibrdkafkaTraffic:
     """An idempotent producer of numbered records and a group of two consumers, in threads."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, pace: Pace) -> None:
         self._topic = topic
+        self._pace = pace
         self._common = {"bootstrap.servers": bootstrap, "logger": SILENT, "topic.metadata.refresh.interval.ms": 3000}
         self._deadline = time.monotonic() + LIMIT_OF_TRAFFIC_S
         self._stop = threading.Event()
@@ -61,9 +73,9 @@ class LibrdkafkaTraffic:
         producer = Producer({**self._common, "enable.idempotence": True, "linger.ms": 5, "request.timeout.ms": 10_000})
         start = time.monotonic()
         number = 0
-        while number < RECORDS or not self._stop.is_set():
+        while number < self._pace.records or not self._stop.is_set():
             if number % 100 == 0:
-                producer.poll(max(0.0, start + number / PER_SECOND - time.monotonic()))
+                producer.poll(max(0.0, start + number / self._pace.per_second - time.monotonic()))
             value = b"%d" % number
             while not self._accepts(producer, value):
                 producer.poll(0.1)
@@ -126,10 +138,13 @@ def _stop_leader(cluster: Cluster, topic: str) -> None:
     node.cont()
 
 
+@pytest.mark.parametrize(
+    "pace", [Pace(5_000, 120), pytest.param(Pace(200_000, 4_500), marks=pytest.mark.slow)], ids=str
+)
 def test_nothing_is_lost_or_doubled_when_brokers_and_the_sidecar_fail(
-    fragile: Cluster, java: Mapping[str, ToolHost], tmp_path: Path
+    fragile: Cluster, java: Mapping[str, ToolHost], tmp_path: Path, pace: Pace
 ) -> None:
-    topics = ("java-numbers", "librdkafka-numbers")
+    topics = (f"java-{pace}", f"librdkafka-{pace}")
     for topic in topics:
         create_topic(fragile.direct, topic, 3)
     with Sidecar.start(fragile.bootstrap, tmp_path / "sidecar.log") as sidecar:
@@ -137,9 +152,9 @@ def test_nothing_is_lost_or_doubled_when_brokers_and_the_sidecar_fail(
         reading = host.start(
             "Traffic", "consume", sidecar.bootstrap, topics[0], tmp_path, limit_s, limit_s=limit_s + 20
         )
-        pace = (tmp_path, RECORDS, PER_SECOND)
-        sending = host.start("Traffic", "produce", sidecar.bootstrap, topics[0], *pace, limit_s=limit_s)
-        librdkafka = LibrdkafkaTraffic(sidecar.bootstrap, topics[1])
+        how = (tmp_path, pace.records, pace.per_second)
+        sending = host.start("Traffic", "produce", sidecar.bootstrap, topics[0], *how, limit_s=limit_s)
+        librdkafka = LibrdkafkaTraffic(sidecar.bootstrap, topics[1], pace)
 
         time.sleep(4)
         _crash_leader(fragile, topics[0])
@@ -154,7 +169,7 @@ def test_nothing_is_lost_or_doubled_when_brokers_and_the_sidecar_fail(
         librdkafka.end()
 
     numbers = dict(zip(topics, (int((tmp_path / "sent").read_text()), librdkafka.sent), strict=True))
-    assert min(numbers.values()) >= RECORDS
+    assert min(numbers.values()) >= pace.records
     assert (sent.code, sent.out) == (0, f"acked {numbers[topics[0]]}\n"), sent
     assert read.code == 0, read
     assert librdkafka.failures == []

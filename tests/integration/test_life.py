@@ -17,6 +17,7 @@ from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
 from integration.balancer import Balancer
+from integration.lent import plain_cluster
 from integration.scenarios.target import SILENT, create_topic
 from integration.senders import JavaSenders, LibrdkafkaSenders, Outcome, written
 
@@ -44,7 +45,7 @@ WITHOUT_RETRIES: Config = {
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One node that is restarted."""
-    with Cluster.start(NEWEST) as running:
+    with plain_cluster() as running:
         yield running
 
 

@@ -23,7 +23,7 @@ from integration.secured import aiokafka, java_tools, librdkafka, sidecar
 pytestmark = pytest.mark.integration
 three_nodes = pytest.mark.parametrize("arena", [(NEWEST, 3, PLAIN)], indirect=True, scope="session")
 
-RECORDS, PER_SECOND = 4000, 800
+RECORDS, PER_SECOND = 1000, 200
 
 
 class Traffic:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import NewTopic
 from harness import admin_pages, json_lines
 from harness.cluster import Cluster
 from harness.sidecar import NODE_PORTS, Sidecar
-from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, admin_client, create_topic, eventually
 
 pytestmark = pytest.mark.integration
@@ -50,7 +50,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     file = work / "sidecar.yaml"
     file.write_text(yaml.safe_dump({"nodes": {"ports": NODE_PORTS}}))
     with (
-        Cluster.start(NEWEST, 1) as cluster,
+        plain_cluster() as cluster,
         Sidecar.start(cluster.bootstrap, work / "sidecar.log", ["--config", str(file)]) as sidecar,
     ):
         yield Site(cluster, sidecar, file)

@@ -235,7 +235,9 @@ def test_a_client_logs_in_to_the_sidecar_with_a_token(
     assert signed not in sidecar.log.read_text()
 
 
-@pytest.mark.parametrize("mechanism", BY_PASSWORD)
+@pytest.mark.parametrize(
+    "mechanism", [BY_PASSWORD[0], *(pytest.param(one, marks=pytest.mark.slow) for one in BY_PASSWORD[1:])]
+)
 def test_a_wrong_password_of_the_sidecar_is_one_line_with_the_remedy_and_the_client_is_disconnected(
     site: Site, mechanism: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from harness.sidecar import Sidecar
 from harness.tls import BROKERS_CA, CLIENTS_CA, from_clients, ssl_listener, to_brokers
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.security import Security
 from integration.scenarios.target import SILENT, create_topic, eventually
 from integration.secured import Exchange, aiokafka, java_tools, kafka_python, librdkafka, sidecar
@@ -36,7 +37,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 

@@ -19,6 +19,7 @@ from harness.cluster import Cluster
 from harness.sidecar import NODE_PORTS, Sidecar
 from harness.tool_host import Answer, ToolHost
 from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 WORKERS = (1, 2)
 PARTITIONS = 2
-PER_SECOND = 500  # records of one client
+PER_SECOND = 150  # records of one client
 LIMIT_OF_TRAFFIC_S = 60.0
 CONFIG = f"""\
 workers: 2
@@ -39,7 +40,7 @@ topics:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 1) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
+from harness.cluster import Cluster
 from integration.front import Front, logged
-from integration.scenarios.target import eventually
+from integration.scenarios.target import admin_client, eventually
 
 from kafka_sidecar.codec.records import Header
 from kafka_sidecar.dead_letters.letter import Reasons, read_headers
@@ -68,3 +70,20 @@ class Lettered(Front):
     def topics(self) -> set[str]:
         """The names of all topics of the cluster."""
         return set(AdminClient({"bootstrap.servers": self.cluster.direct}).list_topics(timeout=10).topics)
+
+
+@contextmanager
+def placed(cluster: Cluster, topics: Sequence[NewTopic]) -> Iterator[None]:
+    """These topics, until all brokers run again."""
+    admin = admin_client(cluster.direct)
+    for done in admin.create_topics(list(topics)).values():
+        done.result(LIMIT_S)
+    try:
+        yield
+    finally:
+        for node in cluster.nodes.values():
+            node.cont()
+            if not node.program.is_running:
+                node.start()
+        for deleted in admin.delete_topics([topic.topic for topic in topics]).values():
+            deleted.result(LIMIT_S)

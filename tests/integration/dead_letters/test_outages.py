@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
-from harness.versions import NEWEST
-from integration.dead_letters.lettered import Lettered, read_letter
+from integration.dead_letters.lettered import Lettered, placed, read_letter
 from integration.front import logged
 from integration.scenarios.target import SILENT, eventually
 
@@ -26,32 +24,22 @@ topics:
   - {{name: "orders", policy: json, dead_letters: "{{topic}}.dlq"}}
 dead_letters: {{spool_folder: {folder}/letters}}
 """
-DOWN_S = 30.0
 LIMIT_S = 60.0
 LETTERS = "orders.dlq"
 
 
-@contextmanager
-def two_brokers(folder: Path) -> Iterator[Lettered]:
-    """The topic's leader is one broker, that of its dead letters the other."""
-    config = folder / "sidecar.yaml"
-    config.write_text(RULES.format(folder=folder))
-    with Cluster.start(NEWEST, 3) as cluster:
-        ids = sorted(cluster.nodes)
-        admin = AdminClient({"bootstrap.servers": cluster.direct}, logger=SILENT)
-        new = [
-            NewTopic("orders", 1, replica_assignment=[[ids[0]]]), NewTopic(LETTERS, 1, replica_assignment=[[ids[2]]]),
-        ]  # fmt: skip
-        for done in admin.create_topics(new).values():
-            done.result(20)
-        with Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar:
-            yield Lettered(cluster, sidecar)
-
-
 @pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[Lettered]:
-    with two_brokers(tmp_path) as lettered:
-        yield lettered
+def brokers(two: Cluster, tmp_path: Path) -> Iterator[Lettered]:
+    """The topic's leader is one broker, that of its dead letters the other."""
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(RULES.format(folder=tmp_path))
+    first, last = sorted(two.nodes)
+    new = [NewTopic("orders", 1, replica_assignment=[[first]]), NewTopic(LETTERS, 1, replica_assignment=[[last]])]
+    with (
+        placed(two, new),
+        Sidecar.start(two.bootstrap, tmp_path / "sidecar.log", ["--config", str(config)]) as sidecar,
+    ):
+        yield Lettered(two, sidecar)
 
 
 class Shop:
@@ -89,17 +77,18 @@ def metric_of(lettered: Lettered, name: str) -> float:
     return lettered.metric(f"dead_letters_{name}")
 
 
-def test_letters_wait_for_a_broker_that_is_down_and_arrive_once(brokers: Lettered) -> None:
+@pytest.mark.parametrize("down_s", [8.0, pytest.param(30.0, marks=pytest.mark.slow)])
+def test_letters_wait_for_a_broker_that_is_down_and_arrive_once(brokers: Lettered, down_s: float) -> None:
     shop, node = Shop(brokers.sidecar.bootstrap), brokers.cluster.nodes[max(brokers.cluster.nodes)]
     shop.send(200)
     eventually(lambda: metric_of(brokers, "sent_total"), lambda sent: sent == 200, "letters sent", LIMIT_S)
     node.kill()
-    end = time.monotonic() + DOWN_S
+    end = time.monotonic() + down_s
     while time.monotonic() < end:
         shop.send(100)
         time.sleep(0.2)
     assert metric_of(brokers, "spooled_bytes") > 0
-    assert metric_of(brokers, "oldest_seconds") > DOWN_S - 5
+    assert metric_of(brokers, "oldest_seconds") > down_s - 5
     node.start()
     shop.send(100)
     eventually(lambda: metric_of(brokers, "waiting"), lambda left: left == 0, "no letter waits", LIMIT_S)

@@ -73,8 +73,10 @@ def make(admin: AdminClient, topic: str) -> None:
 
 
 def numbered(at: int, row: Row) -> object:
-    missing = row.client in (FRANZ, SARAMA) and is_missing(row.client)
-    marks = pytest.mark.skipif(missing, reason=f"{row.client} cannot be built here")
+    is_built = row.client in (FRANZ, SARAMA)
+    missing = is_built and is_missing(row.client)
+    marks = [pytest.mark.skipif(missing, reason=f"{row.client} cannot be built here")]
+    marks += [pytest.mark.slow] if is_built else []
     return pytest.param(at, marks=marks, id=f"{row.client}: {row.request}")
 
 

@@ -18,8 +18,15 @@ RECORDS = 3
 METADATA = "+ключ"  # what the interceptor appends
 
 
-@pytest.mark.parametrize("client", ["java", "librdkafka"])
-@pytest.mark.parametrize("how", [How(), How(protocol="consumer")], ids=lambda how: how.protocol)
+@pytest.mark.parametrize(
+    ("client", "how"),
+    [
+        pytest.param("java", How(), id="java-classic"),
+        pytest.param("librdkafka", How(protocol="consumer"), id="librdkafka-consumer"),
+        pytest.param("java", How(protocol="consumer"), id="java-consumer", marks=pytest.mark.slow),
+        pytest.param("librdkafka", How(), id="librdkafka-classic", marks=pytest.mark.slow),
+    ],
+)
 def test_an_admins_commit_is_intercepted_and_is_not_a_members(
     intercepted: Intercepted, readers: Mapping[str, Reader], client: str, how: How
 ) -> None:

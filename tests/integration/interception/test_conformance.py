@@ -32,6 +32,7 @@ from integration.interception.conformance import (
     stored,
     without_half,
 )
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, eventually
 
 pytestmark = pytest.mark.integration
@@ -51,7 +52,7 @@ def sidecar_with_the_chain(cluster: Cluster, folder: Path, transcript: Path) -> 
 def stage(java: Mapping[str, ToolHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("conformance")
     with (
-        Cluster.start(NEWEST) as cluster,
+        plain_cluster() as cluster,
         sidecar_with_the_chain(cluster, folder, folder / f"{THROUGH}.jsonl") as sidecar,
     ):
         yield Stage(cluster, sidecar, java[NEWEST], folder)

@@ -16,7 +16,7 @@ from integration.validation.wire import Wire
 from support import old_requests
 from support.old_requests import produce_request, produce_results
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 RULES = """
 policies: {short: {type: limits, max_value_bytes: 10}}

@@ -17,6 +17,7 @@ from harness.versions import NEWEST
 from integration.front import Front, logged
 from integration.interception.reads import How, Reader
 from integration.large_messages.written_logs import write
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, headers_of
 from support.large_logs import Log
 
@@ -52,7 +53,7 @@ Sums = Mapping[tuple[str, ...], tuple[int, ...]]
 
 @pytest.fixture(scope="module", name="cluster")
 def _cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 1) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
-from harness.cluster import Cluster
 from harness.sidecar import Sidecar
-from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.matrix]
@@ -63,7 +62,7 @@ def test_eight_consumers_get_every_message_and_memory_is_bounded(
     values = [os.urandom(size) for _ in range(COUNT)]
     arguments = ["--config", str(tmp_path / "sidecar.yaml")]
     with (
-        Cluster.start(NEWEST) as cluster,
+        plain_cluster() as cluster,
         Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log", arguments) as sidecar,
     ):
         create_topic(cluster.direct, "large-one", 1)

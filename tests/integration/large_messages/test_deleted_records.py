@@ -48,8 +48,14 @@ def sent(front: Front, topic: str, *values: bytes) -> list[int]:
     return offsets
 
 
-@pytest.mark.parametrize("is_restarted", [False, True], ids=["stays", "restarts"])
-@pytest.mark.parametrize("offset", [1, 10, SLICES])
+@pytest.mark.parametrize(
+    ("offset", "is_restarted"),
+    [
+        (10, False),
+        (SLICES, True),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((1, False), (SLICES, False), (1, True), (10, True))),
+    ],
+)
 def test_what_was_committed_among_the_slices_of_a_message_can_be_deleted_and_it_is_read(
     front: Front, offset: int, is_restarted: bool
 ) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.cluster import Cluster
 from harness.sidecar import Sidecar
-from harness.versions import CACHE, NEWEST
+from harness.versions import CACHE
+from integration.lent import plain_cluster
 from support.pages import page
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 PAGE = page("docs/how-to/large-messages.md")
 LIMIT_S = 120
@@ -59,7 +59,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     large_messages = config[config.index("large_messages:") :]
     (folder / "flags.yaml").write_text(large_messages)
     with (
-        Cluster.start(NEWEST) as cluster,
+        plain_cluster() as cluster,
         Sidecar.start(cluster.bootstrap, folder / "log", ("--config", str(folder / "flags.yaml"))) as sidecar,
     ):
         walk = Walk(folder, cluster.direct, sidecar.bootstrap)

@@ -13,7 +13,6 @@ from zlib import crc32
 import pytest
 import yaml
 from confluent_kafka import Consumer, Producer
-from harness.cluster import Cluster
 from harness.object_store import (
     BUCKET,
     NEEDS_GO,
@@ -26,8 +25,8 @@ from harness.object_store import (
     store_front,
 )
 from harness.sidecar import Sidecar
-from harness.versions import NEWEST
 from integration.front import Front
+from integration.lent import plain_cluster
 from integration.scenarios.target import LIMIT_S, SILENT, eventually
 
 from kafka_sidecar.proxy.features.large_messages.clean_up import ObjectListing, TopicReferences, clean_topic
@@ -102,7 +101,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     with object_store(folder / "store") as server, store_front(server.port) as front:
         config = configuration(front.port, folder)
         with (
-            Cluster.start(NEWEST) as cluster,
+            plain_cluster() as cluster,
             Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar,
         ):
             yield Stored(cluster, sidecar, server, front)

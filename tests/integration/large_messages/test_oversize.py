@@ -16,13 +16,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AiokafkaPartition
 from confluent_kafka import Consumer, Producer, TopicPartition
-from harness.cluster import Cluster
 from harness.jvm import java as java_command
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
 from integration.front import Front
 from integration.large_messages.other_consumers import TOOLS, read
 from integration.large_messages.test_other_clients import param
+from integration.lent import plain_cluster
 from integration.scenarios.target import SILENT
 
 with warnings.catch_warnings():
@@ -131,7 +131,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Front, Mapp
     (folder / "sidecar.yaml").write_text(RULES)
     flags = ["--config", str(folder / "sidecar.yaml")]
     with (
-        Cluster.start(NEWEST) as cluster,
+        plain_cluster() as cluster,
         Sidecar.start(cluster.bootstrap, folder / "sidecar.log", flags) as sidecar,
     ):
         front = Front(cluster, sidecar)

@@ -53,15 +53,25 @@ def librdkafka(large: Front, topic: str, value: bytes, **settings: object) -> in
     return offset
 
 
-def check(large: Front, topic: str, value: bytes, offset: int, began: float, most_orphans: int) -> None:
+def check(
+    large: Front, topic: str, value: bytes, offset: int, began: float, most_orphans: int, is_once: bool = True
+) -> None:
+    """``is_once``: not from a producer without idempotence, which sends again what was stored but acknowledged late."""
     found = assembled(large.log(topic))
     print(f"{topic}: {len(value)} bytes in {time.monotonic() - began:.1f} s, {found.orphans} orphans")
-    assert [record.value for record in found.records] == [value]
-    assert found.records[0].offset == offset
+    assert {record.value for record in found.records} == {value}
+    assert offset in [record.offset for record in found.records]
+    assert len(found.records) == 1 or not is_once
     assert found.orphans <= most_orphans
 
 
-@pytest.mark.parametrize("client", ["java", "java, plain", "librdkafka", "librdkafka, plain"])
+@pytest.mark.parametrize(
+    "client",
+    [
+        "java", pytest.param("java, plain", marks=pytest.mark.slow),
+        "librdkafka", pytest.param("librdkafka, plain", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_a_producer_that_gives_up_under_a_quota_comes_to_the_end_with_its_retries(
     large: Front, java_host: ToolHost, tmp_path: Path, client: str
 ) -> None:
@@ -75,7 +85,7 @@ def test_a_producer_that_gives_up_under_a_quota_comes_to_the_end_with_its_retrie
     else:
         offset = librdkafka(large, topic, value, socket_timeout_ms=8000, request_timeout_ms=8000,
                             enable_idempotence=not plain)  # fmt: skip
-    check(large, topic, value, offset, began, MOST_ORPHANS)
+    check(large, topic, value, offset, began, MOST_ORPHANS, is_once=not plain)
 
 
 @pytest.mark.slow

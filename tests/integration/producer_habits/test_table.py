@@ -36,7 +36,9 @@ def shown(result: Result, sends: Sends, stored: int) -> str:
 
 def named(client: str) -> object:
     missing = client in other_clients.TOOLS and other_clients.is_missing(client)
-    return pytest.param(client, marks=pytest.mark.skipif(missing, reason=f"{client} cannot be built here"))
+    marks = [pytest.mark.skipif(missing, reason=f"{client} cannot be built here")]
+    marks += [pytest.mark.slow] if client in other_clients.TOOLS else []  # to build
+    return pytest.param(client, marks=marks)
 
 
 @pytest.mark.integration

@@ -10,6 +10,7 @@ from harness.cluster import Cluster
 from harness.sidecar import NODE_PORTS, Sidecar
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
+from integration.lent import plain_cluster
 
 RATE = 1_000_000  # bytes a second of each limit
 SECONDS = 8  # that the records of a test take at this rate
@@ -24,7 +25,7 @@ rate_limits:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 1) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 

@@ -22,7 +22,7 @@ from integration.front import Front
 from integration.scenarios.target import LIMIT_S, SILENT, create_topic, eventually
 from support.pages import page
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 PAGE = page("docs/how-to/dead-letters.md")
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 

@@ -66,7 +66,10 @@ def test_what_is_accepted_arrives_once_and_what_is_not_can_be_replayed_later(fro
     assert len(arrived(front, "json-a", 0)) + len(arrived(front, "json-a", 1)) == 40
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGINT, id="interrupted", marks=pytest.mark.slow)],
+)
 def test_a_replay_that_is_stopped_in_the_middle_goes_on_and_all_arrive_once(front: Front, number: int) -> None:
     name = f"json-stopped-{int(number)}"
     front.topic(name, 2)

@@ -21,6 +21,7 @@ from harness.sidecar import COMMAND, NODE_PORTS, Sidecar
 from harness.tls import BROKERS_CA, CLIENTS_CA
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST
+from integration.lent import plain_cluster
 from integration.scenarios.target import SILENT, create_topic
 from integration.tap.reader import TapReader, refusal, tapping, until
 from integration.together.broker_admin import configure_share_group
@@ -40,7 +41,7 @@ HOSTILE = "app-\x1b[2J\x07"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(NEWEST, 1) as cluster:
+    with plain_cluster() as cluster:
         yield cluster
 
 

@@ -41,6 +41,18 @@ def covering(strength: int, seed: int) -> list[Run]:
     return runs
 
 
+def with_most_pairs(runs: Sequence[Run], count: int) -> list[Run]:
+    """The ``count`` runs in which most pairs of features are on together, each pair counted once."""
+    some, left = list[Run](), list(runs)
+    missing = set(pairs())
+    for _ in range(count):
+        best = max(left, key=lambda run: sum(pair <= run for pair in missing))
+        missing = {pair for pair in missing if not pair <= best}
+        some.append(best)
+        left.remove(best)
+    return some
+
+
 def _row(values: Sequence[Sequence[str]], wanted: Mapping[int, str], choose: random.Random) -> list[Level]:
     """A run with these values; the others are random."""
     return [(at, wanted[at] if at in wanted else choose.choice(some)) for at, some in enumerate(values)]

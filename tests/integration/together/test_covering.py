@@ -7,6 +7,7 @@ import itertools
 import pytest
 from integration.together.covering import covering, pairs, parameters, singles
 from integration.together.features import EXCLUSIVE, FEATURES
+from integration.together.test_seed import CORE
 
 
 @pytest.mark.parametrize("strength", [1, 2, 3])
@@ -33,3 +34,10 @@ def test_all_pairs_are_run_but_those_of_features_that_exclude_each_other() -> No
     count = len(FEATURES)
     assert len(pairs()) == len({*pairs()}) == count * (count - 1) // 2 - 4
     assert len(singles()) == count + 1
+
+
+def test_the_runs_of_the_core_have_each_feature_on_and_off_and_four_of_five_pairs_on() -> None:
+    assert (
+        set(FEATURES) == {name for run in CORE for name in run} == {name for run in CORE for name in {*FEATURES} - run}
+    )
+    assert sum(any(pair <= run for run in CORE) for pair in pairs()) >= 0.8 * len(pairs())

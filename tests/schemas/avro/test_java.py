@@ -14,7 +14,7 @@ from support.avro_values import schemas, written
 
 from kafka_sidecar.schemas.avro.schema import AvroSchema
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 SCHEMAS = 400
 # Java reads what the specification does not allow; our rule, and why Java does.
