@@ -132,8 +132,10 @@ ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_crc_p
 unit-pure: install ## tests of compiled modules again, on their Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)
 
-# Compiled code cannot be measured. Properties run with few examples: what they find is for the tasks above.
+# Compiled code cannot be measured. Properties and parametrised tests run with few examples, and tests of documents, the
+# chart and what else is no code of the packages do not: what they find is for the tasks above.
 COVERAGE := .cache/coverage
+NO_CODE := $(addprefix --ignore=,$(wildcard tests/test_*.py) $(addprefix tests/,artefacts bench chart examples hostile monitoring mutants))
 .PHONY: coverage coverage-1 coverage-2
 coverage: install definitions ## lines and branches, and whether each package reaches its floor
 	rm -rf $(COVERAGE) && mkdir -p $(COVERAGE)
@@ -142,7 +144,7 @@ coverage: install definitions ## lines and branches, and whether each package re
 	$(BIN)/coverage json --quiet -o $(COVERAGE)/report.json
 	@PYTHONPATH=tests $(BIN)/python -m support.coverage_floors $(COVERAGE)/report.json
 coverage-1 coverage-2:
-	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,UNIT_,$@))
+	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,UNIT_,$@)) $(NO_CODE)
 
 .PHONY: programs
 programs: install ## the tests that run whole programs, the demo among them, without Kafka
