@@ -127,7 +127,7 @@ class Sidecar:
 
     def busiest_ending(self, client_id: str) -> str | None:
         """The "connection ended" line of the client's connection with most bytes."""
-        lines = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+        lines = [json.loads(line) for line in self._log.read_text().split("\n")[:-1] if line.startswith("{")]
         endings = [line for line in lines if line["message"] == "connection ended"]
         of_client = [line for line in endings if line.get("client_id") == client_id]
         return json.dumps(max(of_client, key=lambda line: line["bytes_from_client"])) if of_client else None

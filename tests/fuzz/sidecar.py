@@ -25,7 +25,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from confluent_kafka import Consumer, Producer
-from harness import admin_pages
+from harness import admin_pages, json_lines
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST, ROOT
@@ -288,7 +288,7 @@ def attack(sidecar: Sidecar, seconds: float, seed: int, ids: Sequence[bytes]) ->
 
 
 def report(found: Found, log: Path, is_alive: bool, code: int) -> int:
-    lines = [json.loads(line) for line in log.read_text(errors="replace").splitlines() if line.startswith("{")]
+    lines = json_lines.read(log)
     errors = Counter(line["message"] for line in lines if line.get("level") in ("error", "critical"))
     bugs = [line for line in lines if "bug" in line["message"] or "crashed" in line["message"]]
     blocked = [line for line in lines if line["message"] == "event loop blocked"]

@@ -12,7 +12,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from harness import json_lines
 
 POLL_S = 0.03
 
@@ -61,9 +63,16 @@ class Program:
 
     def output(self) -> str:
         """What it has written since it was started."""
+        return self._written().decode(errors="replace")
+
+    def lines(self, message: str | None = None) -> list[dict[str, Any]]:
+        """The whole JSON lines of it; with ``message`` those that say so."""
+        return json_lines.objects(self._written(), message)
+
+    def _written(self) -> bytes:
         with self.log.open("rb") as file:
             file.seek(self.log_start)
-            return file.read().decode(errors="replace")
+            return file.read()
 
     def wait_for(self, is_ready: Callable[[], bool], what: str, limit_s: float = 60) -> None:
         """Returns when ``is_ready()``; raises ProgramError when the program ends first or ``limit_s`` has passed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
-from harness import admin_pages
+from harness import admin_pages, json_lines
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
@@ -61,7 +60,7 @@ class Front:
 
     def lines(self) -> list[dict[str, Any]]:
         """What the sidecar has written to its log."""
-        return [json.loads(line) for line in self.sidecar.log.read_text().splitlines() if line.startswith("{")]
+        return json_lines.read(self.sidecar.log)
 
     def resident(self) -> int:
         """Bytes of memory that the sidecar has now."""

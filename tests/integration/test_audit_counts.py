@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer
+from harness import json_lines
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost
@@ -75,7 +76,7 @@ class Ledger:
         self.sidecar = Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)])
 
     def entries(self, kind: str, topic: str) -> list[Entry]:
-        found = map(json.loads, self.file.read_text().splitlines())
+        found = map(json.loads, json_lines.whole(self.file.read_bytes()))
         return [entry for entry in found if entry[3] == kind and entry[0] == topic]
 
     def offsets(self, topic: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import socket
@@ -96,8 +95,8 @@ def names(manifests: list[dict[str, Any]]) -> set[str]:
 
 def ended_by_the_sidecar(container: Container) -> list[dict[str, Any]]:
     """Clients themselves close connections to bootstrap servers once they know the brokers."""
-    lines = [json.loads(line) for line in container.program.output().splitlines()]
-    return [line for line in lines if line["message"] == "connection ended" and line["cause"] != "client_closed"]
+    lines = container.program.lines("connection ended")
+    return [line for line in lines if line["cause"] != "client_closed"]
 
 
 def new_topic(cluster: Cluster, prefix: str) -> str:

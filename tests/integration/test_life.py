@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import Counter
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from harness import admin_pages
+from harness import admin_pages, json_lines
 from harness.cluster import Cluster
 from harness.ports import free_ports
 from harness.sidecar import Sidecar
@@ -106,7 +105,7 @@ def test_a_sigterm_under_load_fails_no_send_that_a_restart_of_the_broker_would_n
     with Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log", flags) as sidecar:
         senders = Both(host, sidecar.bootstrap, topic, *load, config, tmp_path)
         of_sidecar = outcomes_of(lambda: restart_sidecar(sidecar), senders)
-        ends = [json.loads(line) for line in sidecar.log.read_text().splitlines() if '"cause": "drain"' in line]
+        ends = [line for line in json_lines.read(sidecar.log) if line.get("cause") == "drain"]
         assert {end["in_flight"] for end in ends} == {0}
     counts = report(f"{name}, sidecar restarted", of_sidecar, written(cluster, topic, PARTITIONS))
     for outcome in of_sidecar.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 import uuid
@@ -22,7 +21,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from harness import sasl
+from harness import json_lines, sasl
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
@@ -123,8 +122,7 @@ class Site:
         time.sleep(0.5)  # the broker's authorizer reads its log, too
 
     def applied(self) -> int:
-        lines = map(json.loads, self.sidecar.log.read_text().splitlines())
-        return sum(line["message"] == "configuration applied" for line in lines)
+        return len(json_lines.read(self.sidecar.log, "configuration applied"))
 
     def produce(self, topic: str) -> None:
         producer = Producer({"bootstrap.servers": self.cluster.direct})

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from harness import admin_pages
+from harness import admin_pages, json_lines
 from harness.cluster import Cluster
 from harness.sidecar import NODE_PORTS, Sidecar
 from harness.versions import NEWEST
@@ -37,8 +37,7 @@ class Site:
         eventually(self._applied, lambda found: found > before, "the configuration is applied")
 
     def _applied(self) -> int:
-        lines = map(json.loads, self.sidecar.log.read_text().splitlines())
-        return sum(line["message"] == "configuration applied" for line in lines)
+        return len(json_lines.read(self.sidecar.log, "configuration applied"))
 
     def connections(self) -> set[int]:
         found = json.loads(admin_pages.get(f"{self.sidecar.admin}/connections").text)

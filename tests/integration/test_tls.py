@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import threading
 import time
@@ -89,8 +88,7 @@ def test_large_messages_over_tls_with_certificates_on_both_sides(
 
 
 def details(running: Sidecar, message: str) -> list[str]:
-    lines = (json.loads(line) for line in running.program.output().splitlines() if line.startswith("{"))
-    return [line["detail"] for line in lines if line["message"] == message]
+    return [line["detail"] for line in running.program.lines(message)]
 
 
 def logged(running: Sidecar, message: str, text: str) -> None:

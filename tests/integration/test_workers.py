@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from harness import admin_pages
+from harness import admin_pages, json_lines
 from harness.cluster import Cluster
 from harness.sidecar import NODE_PORTS, Sidecar
 from harness.tool_host import Answer, ToolHost
@@ -53,7 +52,7 @@ def sidecar(cluster: Cluster, tmp_path: Path) -> Iterator[Sidecar]:
 
 
 def lines(sidecar: Sidecar, message: str) -> list[dict[str, Any]]:
-    return [line for text in sidecar.log.read_text().splitlines() if (line := json.loads(text))["message"] == message]
+    return json_lines.read(sidecar.log, message)
 
 
 def pid_of(sidecar: Sidecar, worker: int) -> int:

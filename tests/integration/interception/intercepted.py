@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
+from harness import json_lines
 from harness.tool_host import ToolHost
 from harness.versions import NEWEST, ROOT
 from integration.front import Front
@@ -57,7 +57,7 @@ class Intercepted(Front):
 
     def events(self, hook: str, **about: object) -> list[dict[str, Any]]:
         """The events of one hook, in order."""
-        all_of_them = map(json.loads, self.events_file.read_text().splitlines()) if self.events_file.exists() else ()
+        all_of_them = json_lines.read(self.events_file) if self.events_file.exists() else ()
         return [
             event
             for event in all_of_them

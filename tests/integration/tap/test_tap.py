@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from harness import json_lines
 from harness.cluster import Cluster
 from harness.sidecar import COMMAND, NODE_PORTS, Sidecar
 from harness.tool_host import ToolHost
@@ -234,8 +235,8 @@ def test_the_command_says_that_the_sidecar_has_stopped_and_ends_with_one(cluster
             sidecar.stop()
             assert command.wait(60) == 1
             assert command.stderr.read() == "kafka-sidecar: the sidecar has ended the tap: it has stopped\n"
-        log = [json.loads(line) for line in sidecar.log.read_text().splitlines()]
-    assert [line["detail"] for line in log if line["message"] == "tap opened"] == ["requests"]
+        opened = json_lines.read(sidecar.log, "tap opened")
+    assert [line["detail"] for line in opened] == ["requests"]
 
 
 def test_all_workers_are_tapped_and_one_that_is_started_again_too(cluster: Cluster, tmp_path: Path) -> None:
@@ -245,8 +246,7 @@ def test_all_workers_are_tapped_and_one_that_is_started_again_too(cluster: Clust
     with Sidecar.start(cluster.bootstrap, tmp_path / "sidecar.log", ["--config", str(config)]) as sidecar:
 
         def workers() -> dict[int, int]:
-            lines = map(json.loads, sidecar.log.read_text().splitlines())
-            return {line["worker"]: line["pid"] for line in lines if line["message"] == "worker serving"}
+            return {line["worker"]: line["pid"] for line in json_lines.read(sidecar.log, "worker serving")}
 
         def send_until_both(tap: TapReader) -> None:
             for _ in range(40):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from harness import json_lines
 from integration.together.connection import Reading
 from integration.together.model import Look, Model, stored
 from integration.together.records import Read, Seen, Sent
@@ -128,4 +128,4 @@ def commits(events: Path, groups: Mapping[str, Read]) -> Iterator[str]:
 
 
 def _events(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return json_lines.read(file) if file.exists() else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from collections import Counter
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
+from harness import json_lines
 from harness.sidecar import Sidecar
 from integration.scenarios.target import LIMIT_S, SILENT, eventually
 from integration.validation.guarded import Guarded
@@ -109,7 +109,7 @@ def test_twenty_reloads_drop_no_connection_and_each_record_is_validated_by_one_v
         sending.join()
     assert {*sending.errors} == {"", INVALID_RECORD}
     assert sending.refused_by() == dict(zip(VERSIONS, refused(*VERSIONS), strict=True))
-    lines = [json.loads(line) for line in guarded.sidecar.log.read_text().splitlines()]
+    lines = json_lines.read(guarded.sidecar.log)
     assert sum(line["message"] == "configuration applied" for line in lines) >= len(VERSIONS)
     # The client itself closes its first connection when it has learned of the brokers.
     assert [line for line in lines if line["message"] == "connection ended" and line["listener"] != "bootstrap"] == []

@@ -13,7 +13,7 @@ from datetime import datetime
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
-from harness import admin_pages
+from harness import admin_pages, json_lines
 from harness.cluster import Cluster
 from harness.sidecar import Sidecar
 from harness.versions import NEWEST
@@ -116,8 +116,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             shop.close()
             eventually(lambda: waiting(sidecar), lambda left: left == 0, "no letter waits")
             assert sidecar.stop() == 0
-        lines = [json.loads(line) for line in (folder / "log").read_text().splitlines() if line.startswith("{")]
-        lost = [one["letters"] for one in lines if one["message"] == "dead letters lost"]
+        lost = [one["letters"] for one in json_lines.read(folder / "log", "dead letters lost")]
         letters = Counter(number_of(read_letter(one).value) for one in logged(cluster.direct, "orders.dlq"))
         stored = {number_of(one.value()) for at in (0, 1) for one in logged(cluster.direct, "orders", at)}
         yield Seen(shop, letters, stored, sum(lost), killed_at, reconcile(file, cluster.direct))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import socket
 import subprocess
@@ -31,7 +30,7 @@ HEARTBEAT = request(ApiKey.HEARTBEAT, 3, 7)
 
 
 def lines(sidecar: Sidecar) -> list[dict[str, object]]:
-    return [json.loads(line) for line in sidecar.program.output().splitlines()]
+    return sidecar.program.lines()
 
 
 async def ended(sidecar: Sidecar, limit_s: float = 5) -> int:

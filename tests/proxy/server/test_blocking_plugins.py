@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import urllib.request
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from harness import json_lines
 from support.fake_broker import FakeBroker
 from support.in_process import connected
 from support.produce_requests import batch, produce_request, results, stores
@@ -69,8 +69,7 @@ def codes(response: bytes) -> list[int]:
 
 
 def lines(log: Path, message: str) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    return [line for line in found if line["message"] == message]
+    return json_lines.read(log, message)
 
 
 def get(url: str) -> int:

@@ -41,8 +41,7 @@ def two_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines(sidecar: Sidecar, message: str) -> list[dict[str, Any]]:
-    found = (json.loads(line) for line in sidecar.program.output().splitlines())
-    return [line for line in found if line["message"] == message]
+    return sidecar.program.lines(message)
 
 
 def pids(sidecar: Sidecar) -> dict[int, int]:
