@@ -151,9 +151,11 @@ coverage: install definitions ## lines and branches, and whether each package re
 coverage-1 coverage-2:
 	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,UNIT_,$@)) $(NO_CODE)
 
+# Each process would collect all tests to run these few.
+PROGRAMS = $(shell grep --recursive --files-with-matches --include='test_*.py' --exclude-dir=bench 'mark\.program' tests)
 .PHONY: programs
 programs: install ## the tests that run whole programs, the demo among them, without Kafka
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "program $(SLOW)" $(NOT_SPARK) --ignore=tests/bench
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "program $(SLOW)" $(PROGRAMS)
 
 .PHONY: benches
 benches: install ## each bench, shortly: that it runs and what it says
