@@ -9,10 +9,15 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
+# uv takes three seconds of CPU; pip, which compiles ten seconds of bytecode alone, does it where uv cannot: an index that
+# only pip's settings name.
 .venv/.dependencies: requirements.lock
-	@echo "installing into .venv: two to four minutes the first time"
+	@echo "installing into .venv: one to three minutes the first time"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	awk '/^[^ ]/ { uv = /^uv==/ } uv' requirements.lock > .venv/uv.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r .venv/uv.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock \
+	    || $(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	@touch $@
 
 # What was compiled would hide an edited source, so every task that installs builds it again first.
@@ -132,8 +137,10 @@ ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_crc_p
 unit-pure: install ## tests of compiled modules again, on their Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)
 
-# Compiled code cannot be measured. Properties run with few examples: what they find is for the tasks above.
+# Compiled code cannot be measured. Properties and parametrised tests run with few examples, and tests of documents, the
+# chart and what else is no code of the packages do not: what they find is for the tasks above.
 COVERAGE := .cache/coverage
+NO_CODE := $(addprefix --ignore=,$(wildcard tests/test_*.py) $(addprefix tests/,artefacts bench chart examples hostile monitoring mutants))
 .PHONY: coverage coverage-1 coverage-2
 coverage: install definitions ## lines and branches, and whether each package reaches its floor
 	rm -rf $(COVERAGE) && mkdir -p $(COVERAGE)
@@ -142,11 +149,13 @@ coverage: install definitions ## lines and branches, and whether each package re
 	$(BIN)/coverage json --quiet -o $(COVERAGE)/report.json
 	@PYTHONPATH=tests $(BIN)/python -m support.coverage_floors $(COVERAGE)/report.json
 coverage-1 coverage-2:
-	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,UNIT_,$@))
+	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,UNIT_,$@)) $(NO_CODE)
 
+# Each process would collect all tests to run these few.
+PROGRAMS = $(shell grep --recursive --files-with-matches --include='test_*.py' --exclude-dir=bench 'mark\.program' tests)
 .PHONY: programs
 programs: install ## the tests that run whole programs, the demo among them, without Kafka
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "program $(SLOW)" $(NOT_SPARK) --ignore=tests/bench
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "program $(SLOW)" $(PROGRAMS)
 
 .PHONY: benches
 benches: install ## each bench, shortly: that it runs and what it says

@@ -47,6 +47,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where few examples are taken, those of parametrised tests are few as well."""
+    from support.examples import TAKES_FEW, few_of_each  # the profile above decides
+
+    if TAKES_FEW:
+        taken = few_of_each(item.nodeid for item in items)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in taken])
+        items[:] = [item for item in items if item.nodeid in taken]
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """After each file, take what lives on out of sight of the collector.
 

@@ -14,7 +14,8 @@ import pytest
 from artefacts.dockerfile import ROOT, copy_context
 from harness.sidecar import Sidecar
 
-pytestmark = pytest.mark.program
+# Slow: it compiles all once more. Whether that works, every installation in a clone finds out.
+pytestmark = [pytest.mark.program, pytest.mark.slow]
 
 BIN = Path(sys.executable).parent
 MAX_WHEEL_BYTES, MAX_INSTALLED_BYTES = 3 << 20, 110 << 20

@@ -34,7 +34,7 @@ from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.logins import Failures
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
-NAMES, CHARACTERS = 5_000, 30_000  # 150 MB
+NAMES, CHARACTERS = 2_000, 30_000  # 60 MB
 KEPT_BYTES = 48 << 20
 
 Remember = Callable[[str], object]

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TypeVar
+from zlib import crc32
 
 from hypothesis import settings
 
 T = TypeVar("T")
 TAKES_ALL = settings().max_examples >= 100  # by the Hypothesis profile
 TAKES_FEW = settings().max_examples < 30  # to see which lines run, which takes ten times as long
+
+FEW = 5  # of the examples of a parametrised test, where few are taken
+
+
+def few_of_each(names: Iterable[str], most: int = FEW) -> set[str]:
+    """So many examples of each test, by names as pytest has them: always the same ones, spread over all arguments."""
+    tests = defaultdict(list)
+    for name in names:
+        tests[name.partition("[")[0]].append(name)
+    return {name for of in tests.values() for name in sorted(of, key=lambda one: crc32(one.encode()))[:most]}
 
 
 def some(examples: Iterable[T], of: int, at: int = 0) -> list[T]:

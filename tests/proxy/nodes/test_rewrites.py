@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from support import oracle
 from support.broker_responses import DOMAIN, NAMING, PAIRS, TOPIC_ID, as_rewritten, asked, broker, named
 from support.dialogue import HOST, Dialogue, pieces, response
+from support.examples import some
 from support.lines import MAX_LINES, Lines
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
@@ -63,7 +64,7 @@ def test_a_response_in_many_chunks_is_the_same(pair: Pair) -> None:
     assert relayed(pair, frame, [9, 30, len(frame) - 2]).to_client == whole
 
 
-@naming_pairs
+@pytest.mark.parametrize("pair", some(NAMING, of=3), ids=name)
 def test_very_many_brokers_are_replaced_while_others_have_their_turns(pair: Pair) -> None:
     """A client may ask for 10,000 coordinators."""
     key, version = pair
