@@ -65,13 +65,13 @@ FEATURES = (
     # After the rules: who may not create a topic learns nothing of guards. Before topic configs, which set the rest.
     Row(
         "topic_guards", "topic_guards.topic_guards", lambda start, now: bool(now.topic_guards),
-        "topic_guards.guards",
+        "topic_guards.topic_guards",
     ),
     Row("topic_configs", "topic_configs.configs", lambda start, now: start.topic_configs.topic is not None),
     # What clients have sent, as they have sent it, and before anything is inflated for a policy.
     Row(
         "producer_habits", "producer_habits.producer_habits", lambda start, now: bool(now.producers),
-        "producer_habits.habits",
+        "producer_habits.producer_habits",
     ),
     Row("schema_registries", "schema_registries", lambda start, now: bool(now.schema_registries), "schema_registries"),
     Row("validation", "validation.validator", lambda start, now: now.uses_validation, "validation.from_config"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -11,11 +11,9 @@ from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.codec.records.log_validator import InvalidBatch
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.plugins.bounded import Bounded
-from kafka_sidecar.plugins.patterns import covers, matches
+from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.plugins.regular_expressions import compile_pattern
 from kafka_sidecar.plugins.settings import at_most, quote
-from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.mistakes import Mistake
 from kafka_sidecar.proxy.config.producers import CODECS, ProducerHabits, version_of
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 from kafka_sidecar.proxy.relay.acks import ProduceHead
@@ -256,22 +254,3 @@ class Entries:
             if not principals or matches(principal or ANONYMOUS, principals):
                 return None if entry.is_off else entry
         return None
-
-
-def find_mistakes(config: Config) -> Iterator[Mistake]:
-    """Patterns that RE2 does not accept, entries that can never apply."""
-    earlier: list[tuple[str, int]] = []  # patterns of topics, and the entries that take all their producers
-    for index, settings in enumerate(config.producers):
-        try:
-            Entry(index + 1, settings)
-        except ValueError as error:
-            yield Mistake(("producers", index, "client_id"), str(error))
-        first = [next((at for wider, at in earlier if covers(wider, one)), None) for one in settings.topics]
-        if None not in first:
-            numbers = ", ".join(str(at) for at in sorted({at + 1 for at in first if at is not None}))
-            yield Mistake(
-                ("producers", index, "topics"),
-                f"never applies: entry {numbers} matches all of these topics first; move this entry up, or remove it",
-            )
-        if not settings.principals:
-            earlier += [(one, index) for one in settings.topics]

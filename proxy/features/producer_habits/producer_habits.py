@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.records import BatchHeader
+from kafka_sidecar.plugins.patterns import covers
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.config.producers import CODECS
 from kafka_sidecar.proxy.exchanges.repeated import Repeated, cut, describe_batch
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Rejections, Site, Stages
@@ -293,3 +294,22 @@ def _explain(found: Violation) -> dict[str, Any]:
         },
         "remedy": REMEDY,
     }  # fmt: skip
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """Patterns that RE2 does not accept, entries that can never apply."""
+    earlier: list[tuple[str, int]] = []  # patterns of topics, and the entries that take all their producers
+    for index, settings in enumerate(config.producers):
+        try:
+            Entry(index + 1, settings)
+        except ValueError as error:
+            yield Mistake(("producers", index, "client_id"), str(error))
+        first = [next((at for wider, at in earlier if covers(wider, one)), None) for one in settings.topics]
+        if None not in first:
+            numbers = ", ".join(str(at) for at in sorted({at + 1 for at in first if at is not None}))
+            yield Mistake(
+                ("producers", index, "topics"),
+                f"never applies: entry {numbers} matches all of these topics first; move this entry up, or remove it",
+            )
+        if not settings.principals:
+            earlier += [(one, index) for one in settings.topics]

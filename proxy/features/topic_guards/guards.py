@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 
-from kafka_sidecar.plugins.patterns import covers, first_matcher, matcher
+from kafka_sidecar.plugins.patterns import first_matcher, matcher
 from kafka_sidecar.plugins.regular_expressions import compile_pattern
-from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.mistakes import Mistake
 from kafka_sidecar.proxy.config.topic_guards import GuardedConfig, TopicGuard
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 
@@ -290,25 +288,3 @@ def describe(topic: str, guard: Guard, violations: Sequence[Violation]) -> str:
     if (more := len(violations) - len(texts)) > 0:
         texts.append(f"and {more} more")
     return f"{topic[:MAX_NAME]}: {'; '.join(texts)} (topic_guards, entry {guard.number})"
-
-
-def find_mistakes(config: Config) -> Iterator[Mistake]:
-    """Patterns that are invalid, and entries that an earlier one covers."""
-    for index, entry in enumerate(config.topic_guards):
-        if entry.naming is not None:
-            try:
-                compile_pattern(entry.naming)
-            except ValueError as error:
-                yield Mistake(("topic_guards", index, "naming"), str(error))
-        earlier = next((at for at, other in enumerate(config.topic_guards[:index]) if _hides(other, entry)), None)
-        if earlier is not None:
-            why = f"entry {earlier + 1} matches all of its topics and principals first"
-            yield Mistake(("topic_guards", index), f"never applies: {why}; remove one, or put this one first")
-
-
-def _hides(earlier: TopicGuard, later: TopicGuard) -> bool:
-    return _cover(earlier.topics, later.topics) and _cover(earlier.principals, later.principals)
-
-
-def _cover(wider: Sequence[str], narrower: Sequence[str]) -> bool:
-    return all(any(covers(one, other) for one in wider) for other in narrower)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.wire import NO_ID
-from kafka_sidecar.plugins.patterns import matches
+from kafka_sidecar.plugins.patterns import covers, matches
+from kafka_sidecar.plugins.regular_expressions import compile_pattern
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
+from kafka_sidecar.proxy.config.topic_guards import TopicGuard
 from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.features import feature as features
 from kafka_sidecar.proxy.features.denials import Denial, Denials, Source
@@ -123,3 +125,25 @@ def families_of_guards(counts: Mapping[tuple[str, str, str], int]) -> Iterable[F
 def feature(site: features.Site) -> Feature:
     """As `compose.FEATURES` says."""
     return TopicGuards(site)
+
+
+def find_mistakes(config: Config) -> Iterator[Mistake]:
+    """Patterns that are invalid, and entries that an earlier one covers."""
+    for index, entry in enumerate(config.topic_guards):
+        if entry.naming is not None:
+            try:
+                compile_pattern(entry.naming)
+            except ValueError as error:
+                yield Mistake(("topic_guards", index, "naming"), str(error))
+        earlier = next((at for at, other in enumerate(config.topic_guards[:index]) if _hides(other, entry)), None)
+        if earlier is not None:
+            why = f"entry {earlier + 1} matches all of its topics and principals first"
+            yield Mistake(("topic_guards", index), f"never applies: {why}; remove one, or put this one first")
+
+
+def _hides(earlier: TopicGuard, later: TopicGuard) -> bool:
+    return _cover(earlier.topics, later.topics) and _cover(earlier.principals, later.principals)
+
+
+def _cover(wider: Sequence[str], narrower: Sequence[str]) -> bool:
+    return all(any(covers(one, other) for one in wider) for other in narrower)
