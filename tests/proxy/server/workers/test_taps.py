@@ -56,7 +56,7 @@ async def test_a_tap_is_opened_in_each_worker_shows_the_lines_of_all_and_is_clos
     group.child(1).tell(TapLines(number, b'{"of": 1}\n', 1, 0))
     group.child(2).tell(TapLines(number, b'{"of": 2}\n', 1, 4))
     group.child(2).tell(TapLines(number + 1, b'{"of": "another"}\n', 1, 0))
-    assert b'{"of": 1}\n{"of": 2}\n{"kind": "lost", "lines": 4, "rate": 4}\n' in viewer.sent
+    assert b'{"of": 1}\n{"of": 2}\n{"kind":"lost","lines":4,"rate":4}\n' in viewer.sent
     assert b"another" not in viewer.sent
     stream.end(viewer)
     assert [group.child(one).sent.pop() for one in (1, 2)] == [CloseTap(number)] * 2
