@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from harness.tool_host import ToolHost
 from integration.scenarios.security import PLAINTEXT, Security, properties_file
@@ -76,7 +76,11 @@ def create_topic(
 ) -> None:
     """Creates a topic and waits until its leaders know that they are, a little after the answer to CreateTopics."""
     admin = admin_client(bootstrap, security)
-    admin.create_topics([NewTopic(name, partitions, config=dict(config or {}))])[name].result(LIMIT_S)
+    try:
+        admin.create_topics([NewTopic(name, partitions, config=dict(config or {}))])[name].result(LIMIT_S)
+    except KafkaException as error:  # the answer was late, and librdkafka has asked again
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
     questions = latest(name, partitions)
 
     def serves_all() -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from support.in_process import until
 
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.runtime import logins
@@ -68,15 +69,10 @@ def login(
     return side, LoginDriver(side, ClientLogin(verify), limit_s, counts, thread, failures), counts  # type: ignore[arg-type]
 
 
-async def verified() -> None:
-    """Time for a verification in a thread."""
-    await asyncio.sleep(0.02)
-
-
 async def test_only_what_follows_the_login_is_for_the_broker() -> None:
     side, one, counts = login()
     assert [one.feed(b"hello"), one.feed(b"openrest")] == [b"", b""]
-    await verified()
+    await until(lambda: counts)
     assert one.feed(b"more") == b"more"
     assert side.received == [b"rest"]
     assert side.written == [b"re:hello", b"re:openrest"]
@@ -114,13 +110,13 @@ async def test_no_password_is_verified_of_a_client_that_has_gone_or_is_disconnec
 
 
 async def test_a_rejection_is_sent_after_a_pause_and_nothing_is_read_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logins, "REJECTED_PAUSE_S", 0.04)
+    monkeypatch.setattr(logins, "REJECTED_PAUSE_S", 0.3)
     side, one, counts = login()
     one.feed(b"bad")
-    await verified()
+    await until(lambda: counts)
     assert one.feed(b"open") == b""
     assert (side.written, side.ended) == ([], [])
-    await asyncio.sleep(0.08)
+    await until(lambda: side.ended)
     assert side.written == [b"re:bad"]
     assert [closing.cause for closing in side.ended] == ["client_authentication_failed"]
     assert counts == {"failure": 1}
@@ -129,12 +125,13 @@ async def test_a_rejection_is_sent_after_a_pause_and_nothing_is_read_meanwhile(m
 async def test_a_login_that_takes_too_long_ends_the_connection() -> None:
     side, one, _ = login(0.01)
     one.feed(b"hello")
-    await asyncio.sleep(0.03)
+    await until(lambda: side.ended)
     assert [closing.cause for closing in side.ended] == ["not_authenticated"]
 
 
 async def test_a_login_that_has_succeeded_has_no_limit() -> None:
-    side, one, _ = login(0.03)
+    side, one, counts = login(0.3)
     one.feed(b"open")
-    await asyncio.sleep(0.06)
+    await until(lambda: counts)
+    await asyncio.sleep(0.4)
     assert side.ended == []

@@ -174,6 +174,8 @@ def test_nothing_is_looked_at_of_what_comes_while_the_rate_is_used_up() -> None:
 
 def test_a_batch_that_has_waited_for_a_thread_is_not_read_if_the_rate_is_used_up_by_then() -> None:
     features = sidecar(dead_letters={"max_records_rate": 30})
+    rates = letters_of(features)._rates
+    rates.records._clock, rates.records._at = lambda: 0.0, 0.0
     frame = produce_request(VERSION, {"orders": {3: batch(*[BAD] * 300)}})
     waiting = []
     for _ in range(2):
