@@ -37,7 +37,8 @@ public final class HonestClient {
         String topic = args[1];
         int perSecond = Integer.parseInt(args[3]);
         int count = perSecond * Integer.parseInt(args[4]);
-        var reader = new Thread(() -> read(args[0], topic, count));
+        long deadline = System.nanoTime() + Duration.ofSeconds(Long.parseLong(args[4])).plus(PATIENCE).toNanos();
+        var reader = new Thread(() -> read(args[0], topic, count, deadline));
         var partition = new TopicPartition(topic, 0);
         try (var consumer = consumer(args[0])) {
             consumer.assign(List.of(partition));
@@ -89,9 +90,8 @@ public final class HonestClient {
         return new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
     }
 
-    private static void read(String bootstrap, String topic, int count) {
+    private static void read(String bootstrap, String topic, int count, long deadline) {
         var partition = new TopicPartition(topic, 0);
-        long deadline = System.nanoTime() + PATIENCE.toNanos() * 2;
         try (var consumer = consumer(bootstrap)) {
             consumer.assign(List.of(partition));
             consumer.seek(partition, from);
