@@ -61,7 +61,6 @@ class Store:
         self.queued = 0  # letters that came into memory
         self._settled = 0  # of these: sent, refused or on disk
         self._in_memory = 0  # letters that are being sent, and are not on disk
-        self._moving = 0  # letters on their way to the disk
         self.is_failing: Callable[[float], bool] = lambda after_s: False
         self.being_sent: Callable[[], Sequence[Parcel]] = lambda: ()
         self.spool_failure: str | None = None
@@ -108,9 +107,9 @@ class Store:
 
     @property
     def letters(self) -> int:
-        """That are not sent: in memory and on disk, those that are on their way there perhaps twice."""
+        """That are not sent: in memory and on disk."""
         on_disk = self.spool.letters if self.spool is not None else 0
-        return self.buffer.letters + self._in_memory + self._moving + on_disk + self.held.letters
+        return self.buffer.letters + self._in_memory + on_disk + self.held.letters
 
     @property
     def bytes_on_disk(self) -> int | None:
@@ -282,10 +281,8 @@ class Store:
         """Write the oldest parcels in memory to disk; False: there is no room, or the disk fails."""
         async with self._turn:
             parcels = merge(self.buffer.take(MOVED_BYTES), FRAME_BYTES)
-            self._moving = _letters(parcels)
             written = await self._on_disk(spool.write, parcels) or 0
             self.buffer.put_back(parcels[written:])
-            self._moving = 0
             self._settle(_letters(parcels[:written]))
             return written == len(parcels) and bool(parcels)
 
