@@ -12,6 +12,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from ipaddress import ip_address
 from itertools import chain
 from pathlib import Path
@@ -100,6 +101,7 @@ class AdminServer:
         self.admin = admin
         self.token = token
         self.places = Places()
+        self.turns = Paced(1)  # a page may take some 10 ms, and there are as many readers as places
 
     def protocol(self) -> AdminProtocol:
         return AdminProtocol(self)
@@ -194,11 +196,12 @@ class AdminProtocol(asyncio.Protocol):
         self._server.places.works(self)
         self._transport.pause_reading()
         self._asked_at = time.monotonic()
+        respond = partial(self._respond, request)
         wait_s = self._server.admin.wait_s(request.target.decode("ascii"))
         if wait_s:
-            asyncio.get_running_loop().call_later(wait_s, self._respond, request)
+            asyncio.get_running_loop().call_later(wait_s, self._server.turns.do, respond)
         else:
-            self._respond(request)
+            self._server.turns.do(respond)
 
     def _respond(self, request: h11.Request) -> None:
         if self._transport is None:

@@ -7,6 +7,7 @@ import json
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
@@ -195,6 +196,33 @@ async def test_pipelined_requests_are_served_one_in_a_turn_of_the_event_loop() -
             served += (await client.some()).count(b"HTTP/1.1 200")
         waiting = False
         assert turns >= 100
+
+
+async def test_requests_of_many_connections_are_served_one_in_a_turn_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with pages("127.0.0.1:1") as (_, port), AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connected(port)) for _ in range(20)]
+        turns, served_in = 0, list[int]()
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            if len(served_in) < len(clients):
+                asyncio.get_running_loop().call_soon(turn)
+
+        def page(*_: object) -> Page:
+            served_in.append(turns)
+            return Page(200, "text/plain", b"")
+
+        monkeypatch.setattr(protocols[-1].admin, "page", page)
+        turn()
+        for client in clients:
+            client.send(b"GET /topics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await until(lambda: len(served_in) == len(clients))
+        # One that is served at once and one that has waited may come in the same turn, before and after `turn`.
+        assert max(Counter(served_in).values()) <= 2
+        assert len(set(served_in)) > len(clients) // 2
 
 
 async def test_a_client_that_reads_no_response_gets_no_further_one(monkeypatch: pytest.MonkeyPatch) -> None:
