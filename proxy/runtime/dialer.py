@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, cause_of
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 Address = tuple[str, int]
 REJECTED_PAUSE_S = 1.0  # before the client's connection is closed: clients connect again at once, and for ever
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.1, 1.0
+MAX_ADDRESSES = 2_000  # whose last attempt is remembered
+REJECTED_LOGIN = "authentication_failed"  # a cause
 
 # Connects the protocol that it is given to a broker, for a client with this principal. Raises BrokerUnreachableError.
 Dial = Callable[[Callable[[], asyncio.Protocol], str | None], Awaitable[None]]
@@ -42,6 +45,41 @@ class Attempts(Protocol):
     def record_attempt(self, address: Address, error: Exception | None) -> None:
         """``error``: why it failed."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LastAttempt:
+    """Of one address. A login that the broker rejects has failed too, though the broker was reached."""
+
+    is_reachable: bool | None = None  # None: none was made
+    failure: str | None = None  # of the last that failed
+    failed_at: float | None = None  # seconds since 1970
+
+
+NOT_TRIED = LastAttempt()
+
+
+class LastAttempts:
+    """What became of the last connection that was tried to each broker: nothing is tried for it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock``: seconds since 1970."""
+        self._clock = clock
+        self._last = Bounded[Address, LastAttempt](MAX_ADDRESSES)
+
+    def record(self, address: Address, error: Exception | None) -> str | None:
+        """One that was made; the cause of its failure, as of kafka_sidecar_broker_connect_failures_total."""
+        if error is None:
+            known = self.last(address)
+            if not known.is_reachable:
+                self._last[address] = LastAttempt(True, known.failure, known.failed_at)
+            return None
+        cause = cause_of(error)
+        self._last[address] = LastAttempt(cause == REJECTED_LOGIN, describe_failure(error), self._clock())
+        return cause
+
+    def last(self, address: Address) -> LastAttempt:
+        return self._last.get(address, NOT_TRIED)
 
 
 class Dialer:

@@ -22,7 +22,6 @@ from kafka_sidecar.proxy.config.principal_rules import parse_rules
 from kafka_sidecar.proxy.config.types import host_port
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.nodes.addresses import Addresses, Node, load_brokers, save_brokers
-from kafka_sidecar.proxy.nodes.attempts import REJECTED_LOGIN, Attempts
 from kafka_sidecar.proxy.nodes.metadata_client import (
     FAILURES,
     Address,
@@ -49,7 +48,7 @@ from kafka_sidecar.proxy.runtime.admission import (
 )
 from kafka_sidecar.proxy.runtime.connection import Connection
 from kafka_sidecar.proxy.runtime.connection_state import closed_keys, end_keys, end_kind
-from kafka_sidecar.proxy.runtime.dialer import Dial, Dialer
+from kafka_sidecar.proxy.runtime.dialer import REJECTED_LOGIN, Dial, Dialer, LastAttempts
 from kafka_sidecar.proxy.runtime.listener import Listener
 from kafka_sidecar.proxy.runtime.logins import Failures, LoginDriver, Verifications
 from kafka_sidecar.proxy.runtime.performer import Performer
@@ -101,7 +100,7 @@ class Server:
         self.addresses = Addresses(
             config.advertised_host, config.first_node_port, config.nodes.ports, self._listen_for_node, time.monotonic
         )
-        self.attempts = Attempts(time.time)
+        self.attempts = LastAttempts(time.time)
         limits = config.connections
         self.own = OwnConnections()
         self.broker_logins = open_broker_logins(config, metrics.broker_logins)

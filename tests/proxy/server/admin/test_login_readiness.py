@@ -6,7 +6,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from kafka_sidecar.proxy.nodes.attempts import Attempts
+from kafka_sidecar.proxy.runtime.dialer import LastAttempts
 from kafka_sidecar.proxy.server.admin.readiness import readiness, verbose_readiness
 
 SECRET = "rejected; correct brokers.sasl (username gw, password_file /etc/pw)"
@@ -22,7 +22,7 @@ def server(failure: str | None) -> Any:
             config_applied_at=0.0, needs_restart=(),
         ),
         own=SimpleNamespace(addresses=set()), addresses=SimpleNamespace(nodes={1: node}),
-        attempts=Attempts(lambda: 0.0), connected=Counter(),
+        attempts=LastAttempts(lambda: 0.0), connected=Counter(),
         features=SimpleNamespace(
             topic_configs=None, audit=None, validator=None, interception=None, schema_registries=None,
             dead_letters=None,
