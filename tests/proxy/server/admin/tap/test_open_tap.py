@@ -59,7 +59,7 @@ def test_nothing_is_due_while_nothing_happens_and_nothing_is_shown_after_the_end
 def test_what_is_skipped_alone_leaves_later_than_lines_and_with_the_next_ones() -> None:
     tapped = Tapped("kind=records")
     tapped.open.skip(2)
-    tapped.open.skip_later(lambda: tapped.open.skip(3))
+    tapped.open.before_leaving(lambda: tapped.open.skip(3))
     assert [after_s for after_s, _ in tapped.timers.due] == [COUNT_S]
     tapped.open.add({"number": 1})
     tapped.open.skip(1)
