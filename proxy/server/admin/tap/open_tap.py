@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.server.admin.tap.wanted import Filter, Wanted
 
-FLUSH_S = 0.1  # lines wait at most so long, and leave together
+FLUSH_S = 0.25  # lines wait at most so long, and leave together: the first of them costs ten times what others do
 COUNT_S = 0.5  # the same of the number of those that were skipped, where no line leaves
 BURST_S = 5.0  # of lines that were not used may come at once
 GRANT_S = 0.25  # lines are granted for so long at a time: many of one request are cheaper than a few of each
