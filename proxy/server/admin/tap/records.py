@@ -21,8 +21,9 @@ from kafka_sidecar.codec.produce_counts import NOT_ANSWERED, ProduceWalk, Sent, 
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.frames import Frames
+from kafka_sidecar.proxy.relay.routes import GlancingTap, Seen
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedRequest
-from kafka_sidecar.proxy.server.admin.tap.glancing import Glancing, filters_clients_or_topics
+from kafka_sidecar.proxy.server.admin.tap.glancing import glance
 from kafka_sidecar.proxy.server.admin.tap.open_tap import OpenTap, client_of
 from kafka_sidecar.proxy.server.admin.tap.reading import (
     Key,
@@ -179,10 +180,13 @@ class RecordsTap(Tap):
         return watch if watch.is_needed else None
 
 
-class FilteredTap(RecordsTap, Glancing):
+class FilteredTap(RecordsTap, GlancingTap):
     """A tap with filters: requests of other clients and topics cost what they cost without it."""
 
     __slots__ = ()
+
+    def glance(self, client: Client, data: bytes, at: int, size: int) -> Seen:
+        return glance(self.open.filter, self.reader.name_of, self.key, self.version, client, data, at, size)
 
 
 class Frame:
@@ -447,5 +451,6 @@ def records_tap(open_tap: OpenTap, reader: Reader, key: int, version: int) -> Ta
     """What watches requests of this API and version; None: they have no records that are wanted."""
     if key not in TAPPED or (key == ApiKey.FETCH and version < OLDEST_FETCH):
         return None
-    tap = (FilteredTap if filters_clients_or_topics(open_tap) else RecordsTap)(open_tap, reader, key, version)
+    is_filtered = open_tap.filter.is_of_clients_or_topics
+    tap = (FilteredTap if is_filtered else RecordsTap)(open_tap, reader, key, version)
     return tap if open_tap.filter.allows("direction", tap.direction) else None

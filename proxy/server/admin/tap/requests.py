@@ -21,16 +21,16 @@ from kafka_sidecar.codec.produce_counts import produce_errors
 from kafka_sidecar.codec.response_status import MAX_STATUS_BYTES, read_status
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.frames import Frames
+from kafka_sidecar.proxy.relay.routes import GlancingTap, Seen
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedRequest
 from kafka_sidecar.proxy.relay.watch_pairs import TimedWatch
-from kafka_sidecar.proxy.server.admin.tap.glancing import Glancing, filters_clients_or_topics
+from kafka_sidecar.proxy.server.admin.tap.glancing import MAX_GLANCED, glance
 from kafka_sidecar.proxy.server.admin.tap.open_tap import OpenTap, client_of, cut
 from kafka_sidecar.proxy.server.admin.tap.records import Reader
 from kafka_sidecar.proxy.server.admin.waiting_frames import MAX_BYTES, MAX_FRAMES
 
 MAX_TOPICS = 20  # that a line names
 MAX_DECODED_BYTES = 4 << 10  # of a request whose topics are looked for
-MAX_GLANCED = 1_000  # partitions of Produce and Fetch
 MAX_RESPONSE_BYTES = 2 << 10  # in which an error is looked for beyond its beginning
 MAX_HEAD_BYTES = 16 << 10  # of a request that comes in pieces
 CORRELATION_AT, CORRELATION_END = 8, 12  # in a request
@@ -100,18 +100,21 @@ class RequestsTap(Tap):
         return list(dict.fromkeys(_topics_in(opened.message)))
 
 
-class FilteredRequestsTap(RequestsTap, Glancing):
+class FilteredRequestsTap(RequestsTap, GlancingTap):
     """A tap with filters: requests of other clients, and Produce requests for other topics, cost nothing."""
 
     __slots__ = ()
+
+    def glance(self, client: Client, data: bytes, at: int, size: int) -> Seen:
+        return glance(self.open.filter, self.reader.name_of, self.key, self.version, client, data, at, size)
 
 
 class RequestWatch(TimedWatch):
     """One request."""
 
     __slots__ = (
-        "_answered_by", "_arrived", "_at_ms", "_began", "_client", "_decided", "_frame", "_is_answered_here", "_is_whole",
-        "_parts", "_response_bytes", "_shown_at", "_size", "_start", "_tap", "_topics", "may_be_shown",
+        "_answered_by", "_arrived", "_at_ms", "_began", "_client", "_decided", "_frame", "_is_answered_here",
+        "_is_whole", "_parts", "_response_bytes", "_shown_at", "_size", "_start", "_tap", "_topics", "may_be_shown",
     )  # fmt: skip
 
     def __init__(
@@ -307,4 +310,5 @@ def requests_tap(open_tap: OpenTap, reader: Reader, key: int, version: int) -> T
     """What watches requests of this API and version; None: they are not wanted."""
     if not open_tap.filter.allows("api", APIS[key].name):
         return None
-    return (FilteredRequestsTap if filters_clients_or_topics(open_tap) else RequestsTap)(open_tap, reader, key, version)
+    is_filtered = open_tap.filter.is_of_clients_or_topics
+    return (FilteredRequestsTap if is_filtered else RequestsTap)(open_tap, reader, key, version)
