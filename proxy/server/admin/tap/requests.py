@@ -53,20 +53,32 @@ class RequestsTap(Tap):
         self._bytes = 0  # which these keep
 
     def begin(self, client: Client, state: object, now: float) -> RequestWatch:
-        return RequestWatch(self, client, now)
+        watch = RequestWatch(self, client, now)
+        watch.may_be_shown = self._admits(client)
+        return watch
 
     def show_request(
         self, client: Client, state: object, frames: Frames, data: bytes, at: int, size: int, waits: object, now: float
     ) -> Watch | None:
+        if not self._admits(client):
+            return None
         if len(data) < at + size:
             watch = RequestWatch(self, client, now)
-            if watch.may_be_shown:
-                frames.edit(WatchedRequest(watch, waits is not None))
-        else:
-            watch = RequestWatch(self, client, now, data, at, size)
-            if watch.may_be_shown and waits is None:
-                watch.unanswered()
-        return watch if watch.may_be_shown and waits is not None else None
+            frames.edit(WatchedRequest(watch, waits is not None))
+            return watch
+        watch = RequestWatch(self, client, now, data, at, size)
+        self.wait(watch, len(data))
+        if waits is None:
+            watch.unanswered()
+            return None
+        return watch
+
+    def _admits(self, client: Client) -> bool:
+        """Whether a request may be shown, by what is known before it is looked into."""
+        wanted = self.open.filter
+        if not wanted.allows_any_client and not wanted.allows_client(client.client_id, client.principal):
+            return False
+        return not self.grants_all or self.open.grant(1) > 0
 
     def wait(self, watch: RequestWatch, size: int) -> None:
         """Look into a request with others; it keeps ``size`` bytes."""
@@ -137,12 +149,7 @@ class RequestWatch(TimedWatch):
         self._shown_at: float | None = now
         self._at_ms = 0
         self._answered_by = ""  # once it is
-        wanted = tap.open.filter
-        self.may_be_shown: bool = (
-            wanted.allows_any_client or wanted.allows_client(client.client_id, client.principal)
-        ) and (not tap.grants_all or tap.open.grant(1) > 0)
-        if self._is_whole and self.may_be_shown:
-            tap.wait(self, len(data))
+        self.may_be_shown = True
 
     def request(self, data: bytes, start: int, end: int, last: bool) -> None:
         if not self.may_be_shown:
