@@ -121,13 +121,14 @@ def test_the_hints_name_the_fields_that_the_condition_uses(expression: str, hint
 
 def test_many_expressions_share_what_is_the_same_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     made = list[Any]()
-    new_env = cel_module.cel.NewEnv
+    library: Any = vars(cel_module)["cel"]
+    new_env = library.NewEnv
 
     def counted(**settings: Any) -> Any:
         made.append(settings)
         return new_env(**settings)
 
-    monkeypatch.setattr(cel_module.cel, "NewEnv", counted)
+    monkeypatch.setattr(library, "NewEnv", counted)
     cel_module._environment.cache_clear()
     for number in range(50):
         compile_program(f"topic != 'never-{number}' && value.a > 1")

@@ -198,7 +198,7 @@ async def test_a_file_is_read_and_prepared_in_a_thread_while_clients_are_served(
 async def test_plug_ins_of_an_invalid_file_are_loaded_in_the_thread_of_the_loop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path, looked = tmp_path / "sidecar.yaml", list[bool]()
+    path, looked, applied = tmp_path / "sidecar.yaml", list[bool](), list[Config]()
     written(path)
 
     def find_more(config: Config) -> Iterable[Mistake]:
@@ -206,7 +206,7 @@ async def test_plug_ins_of_an_invalid_file_are_loaded_in_the_thread_of_the_loop(
         yield Mistake(("policies", "stub"), "cannot be imported")
 
     reload = Reload(
-        path, load(path, {}, {}), partial(load, path, {}, {}), REPORTS.append, REPORTS.append, find_more=find_more
+        path, load(path, {}, {}), partial(load, path, {}, {}), applied.append, REPORTS.append, find_more=find_more
     )
     written(path, listne="a:1", policies={"stub": {}})
     reload.request()
@@ -215,7 +215,7 @@ async def test_plug_ins_of_an_invalid_file_are_loaded_in_the_thread_of_the_loop(
         await until(lambda: REJECTED in caplog.messages)
     finally:
         await stop(task)
-    assert (looked, REPORTS) == ([True], [None])
+    assert (looked, applied, REPORTS) == ([True], [], [None])
     assert "cannot be imported" in vars(caplog.records[-1])["detail"]
 
 
@@ -251,7 +251,7 @@ async def run(before, after):
 
 asyncio.run(run(*sys.argv[1:]))
 """
-    command = [sys.executable, "-c", code, tmp_path / "before", tmp_path / "after"]
+    command = [sys.executable, "-c", code, str(tmp_path / "before"), str(tmp_path / "after")]
     counts = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.split()
     prepared, applied = map(int, counts)
     assert prepared > 100
