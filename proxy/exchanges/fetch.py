@@ -31,7 +31,7 @@ from kafka_sidecar.codec.pieces import Pieces, in_pieces, whole
 from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchTopicSpan, aborted_transactions, scan_fetch
 from kafka_sidecar.plugins.effects import TURN, Steps, Work
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
-from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageRuns, MessageStage, resolve
+from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageRun, MessageRuns, resolve
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
@@ -299,8 +299,12 @@ class Stage(Protocol):
         ...
 
 
-class GuardStage(MessageStage, Protocol):
+class GuardStage(Protocol):
     """The first stage, of requests in which something is denied, or whose session has to be known."""
+
+    def __call__(self, client: Client, version: int) -> MessageRun | None:
+        """As a `MessageStage`."""
+        ...
 
     def relays(self, client: Client, seen: FetchGlance) -> bool:
         """Whether a request needs no such stage, nor any that begins alike while principal and rules stay."""
@@ -398,7 +402,7 @@ class FetchExchanges:
         self, version: int, client: Client, stages: Sequence[Stage], guard: GuardStage | None
     ) -> FetchExchange:
         runs = [stage.start(client, version) for stage in stages]
-        checks = [run] if guard is not None and (run := guard.start(client, version)) is not None else []
+        checks = [run] if guard is not None and (run := guard(client, version)) is not None else []
         messages = MessageRuns(checks, version, self._limits) if checks else None
         return FetchExchange(runs, self._name_of, version, self._limits, messages)
 

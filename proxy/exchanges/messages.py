@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from kafka_sidecar.codec.envelope import (
     Opened,
@@ -163,12 +163,9 @@ class MessageRun(FindsLarge):
         return None
 
 
-class MessageStage(Protocol):
-    """What a feature does with the requests of one or several APIs."""
-
-    def start(self, client: Client, version: int) -> MessageRun | None:
-        """Begin with a request of this client; None: it and its response are of no interest."""
-        ...
+# What a feature does with the requests of one or several APIs: begins with one of this client and version. None: it and
+# its response are of no interest.
+MessageStage = Callable[[Client, int], MessageRun | None]
 
 
 class MessageRuns:
@@ -223,7 +220,7 @@ class MessageExchanges:
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
         """As `exchange.Begin`, for one version."""
-        runs = [run for stage in self.stages if (run := stage.start(client, version)) is not None]
+        runs = [run for stage in self.stages if (run := stage(client, version)) is not None]
         return MessageExchange(runs, version, self._limits) if runs else None
 
 

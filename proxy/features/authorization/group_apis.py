@@ -49,10 +49,10 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_transaction,
     shown_if,
 )
-from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun
+from kafka_sidecar.proxy.features.authorization.checks import CheckRun
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
 from kafka_sidecar.proxy.features.denials import explained
-from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
+from kafka_sidecar.proxy.relay.exchange import TopicIds
 
 MAX_BEGINNING = 249  # characters of a topic's name
 GROUP_TYPE, TRANSACTION_TYPE = 0, 1  # Kafka's CoordinatorType
@@ -429,20 +429,13 @@ GROUP_DESCRIPTIONS: Mapping[int, CheckedApi] = {
 }
 
 
-class CheckStreams(Check):
-    """The stage of StreamsGroupHeartbeat: the broker creates the internal topics of a topology (KIP-1071), with the
-    sidecar's rights, so a member needs the right to create those that do not exist.
+class CheckStreamsRun(CheckRun):
+    """One StreamsGroupHeartbeat: the broker creates the internal topics of a topology (KIP-1071), with the sidecar's
+    rights, so a member needs the right to create those that do not exist.
 
     A broker lets one without it join all the same, creates nothing and says so in a status. It cannot be asked not to
     create, so here the heartbeat that brings the topology is refused.
     """
-
-    def start(self, client: Client, version: int) -> CheckStreamsRun:
-        return CheckStreamsRun(self._rules, self._key, self._api, client)
-
-
-class CheckStreamsRun(CheckRun):
-    """One request."""
 
     __slots__ = ()
 

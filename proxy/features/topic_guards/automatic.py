@@ -49,7 +49,7 @@ from kafka_sidecar.codec.messages.streams_group_heartbeat import (
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.elements import Cut, ElementsApi
 from kafka_sidecar.proxy.exchanges.limits import offload
-from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, Rejection
 from kafka_sidecar.proxy.features.denials import Denied
 from kafka_sidecar.proxy.features.topic_guards.guards import Guard, Violation, quoted
 from kafka_sidecar.proxy.features.topic_guards.stages import (
@@ -102,16 +102,6 @@ METADATA = ElementsApi(
     identify=_name,
     reject=_reject,
 )
-
-
-class NamedTopics(MessageStage):
-    """The stage of Metadata."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def start(self, client: Client, version: int) -> NamedTopicsRun:
-        return NamedTopicsRun(self._site, client, version)
 
 
 class NamedTopicsRun(MessageRun):
@@ -201,20 +191,13 @@ def _without_missing(message: MetadataRequest, names: Collection[str], frame: by
     return METADATA.cut(message, [NOT_THERE if topic.name in missing else None for topic in message.topics or ()])
 
 
-class StreamsTopics(MessageStage):
-    """The stage of StreamsGroupHeartbeat."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def start(self, client: Client, version: int) -> StreamsRun:
-        return StreamsRun(_API, self._site, client, version)
-
-
 class StreamsRun(CreationRun):
     """One heartbeat; its response is the broker's, or it is refused."""
 
     __slots__ = ()
+
+    def __init__(self, site: Site, client: Client, version: int) -> None:
+        super().__init__(_API, site, client, version)
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         topology = (yield from request.read(StreamsGroupHeartbeatRequest)).topology

@@ -123,17 +123,6 @@ class GuardedApi(ElementsApi):
     question_from: int | None = 0  # the oldest version in which a broker can be asked first; None: it cannot
 
 
-class GuardTopics(MessageStage):
-    """The stage of one API."""
-
-    def __init__(self, api: GuardedApi, site: Site) -> None:
-        self._api = api
-        self._site = site
-
-    def start(self, client: Client, version: int) -> GuardTopicsRun:
-        return _RUNS.get(self._api.key, GuardTopicsRun)(self._api, self._site, client, version)
-
-
 class GuardTopicsRun(MessageRun):
     """One request and its response."""
 
@@ -454,7 +443,12 @@ GUARDED_APIS: Mapping[int, GuardedApi] = {
         ),
     )
 }  # fmt: skip
-_RUNS: Mapping[int, type[GuardTopicsRun]] = {
+_RUNS: Mapping[int, type[GuardTopicsRun]] = {  # in place of `GuardTopicsRun`
     ApiKey.CREATE_TOPICS: CreationRun,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: IncrementalRun,
 }
+
+
+def guard_topics(key: int, site: Site) -> MessageStage:
+    """The stage of one of these APIs."""
+    return partial(_RUNS.get(key, GuardTopicsRun), GUARDED_APIS[key], site)
