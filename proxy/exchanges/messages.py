@@ -24,7 +24,7 @@ from kafka_sidecar.codec.envelope import (
     response_body_at,
 )
 from kafka_sidecar.codec.errors import TooManyError
-from kafka_sidecar.codec.message import Message, Struct, counter
+from kafka_sidecar.codec.message import Message, counter
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
 from kafka_sidecar.plugins.effects import Steps, Work
@@ -260,16 +260,6 @@ class Rejection:
 
     error_code: int
     message: str
-
-
-def reject_resource(result: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
-    """The result of a resource, in an API that sets configs."""
-    return result(
-        error_code=why.error_code,
-        error_message=why.message,
-        resource_type=of.resource_type,
-        resource_name=of.resource_name,
-    )
 
 
 def client_context(
