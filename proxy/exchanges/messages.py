@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import (
     Opened,
     decode_request,
     decode_response,
+    encode_request,
     encode_response,
     open_request,
     response_body_at,
@@ -40,6 +42,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     Forward,
     Outcome,
     Respond,
+    Send,
     StagedExchange,
     TopicNames,
 )
@@ -113,6 +116,12 @@ class OpenMessage:
     def replace(self, message: Message) -> None:
         """Send this message instead. The stages that follow see it."""
         self._changed = message
+
+    def ask(self, question: Message, version: int, client: Client) -> Steps[bytes]:
+        """The broker's response to a request of the sidecar's own, which has about as many elements as this one."""
+        encode = partial(encode_request, question, version, self.correlation_id, client.client_id)
+        (answer,) = yield Send(((yield from offload(encode, self.elements)),))
+        return cast("bytes", answer)
 
     def frame(self) -> Steps[bytes]:
         """The frame with what the stages up to now have changed."""
@@ -252,6 +261,7 @@ class MessageExchange(StagedExchange[MessageRun]):
 ANONYMOUS = "User:ANONYMOUS"  # a client that has not logged in, as in Kafka
 UNKNOWN = UNKNOWN_LOGIN  # one whose name only the broker knows; no user is called so: these begin with User:
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # Kafka's ConfigResource.Type
+NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +270,9 @@ class Rejection:
 
     error_code: int
     message: str
+
+
+UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
 
 
 def client_context(

@@ -44,13 +44,12 @@ from kafka_sidecar.codec.messages.metadata import (
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_FRAME, offload
-from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, Rejection, resolve
+from kafka_sidecar.proxy.exchanges.messages import NO_TOPIC, MessageRun, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need, on_group, on_topic
 from kafka_sidecar.proxy.features.authorization.checks import CheckRun, Rules
 from kafka_sidecar.proxy.relay.exchange import Client, Send
 
-NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
 NO_OFFSET = -1
 _CODE_FROM = first_version(offset_fetch.OffsetFetchResponse, "error_code")
 _GROUPS_FROM = first_version(offset_fetch.OffsetFetchResponse, "groups")
