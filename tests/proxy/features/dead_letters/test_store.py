@@ -71,7 +71,7 @@ class Site:
         self.topic = Topic()
         spool = None if folder is None else Spool(folder, max_spooled)
         self.store = Store(Buffer(max_bytes), spool, lambda: self.sender.wake())
-        self.sender: Sender[Parcel] = Sender(self.store, lambda: self.topic, Lines(), "send")
+        self.sender: Sender[Parcel] = Sender(self.store, lambda: self.topic, Lines(), "send", imports="asyncio")
         self.store.is_failing = self.sender.is_failing
         self.store.being_sent = lambda: self.sender.being_sent
 
