@@ -30,10 +30,9 @@ class Visibility(Enum):
 SHOWN = Visibility.SHOWN
 
 
-def all_visible(found: list[Batch]) -> Iterator[tuple[Batch, Visibility]]:
+def all_visible(found: list[Batch]) -> list[tuple[Batch, Visibility]]:
     """For a consumer that reads uncommitted records."""
-    for batch in found:
-        yield batch, _of(batch)
+    return [(batch, _of(batch)) for batch in found]
 
 
 def committed_only(
