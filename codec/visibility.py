@@ -30,9 +30,10 @@ class Visibility(Enum):
 SHOWN = Visibility.SHOWN
 
 
-def all_visible(found: list[Batch]) -> list[tuple[Batch, Visibility]]:
+def all_visible(found: list[Batch]) -> Iterator[tuple[Batch, Visibility]]:
     """For a consumer that reads uncommitted records."""
-    return [(batch, _of(batch)) for batch in found]
+    for batch in found:
+        yield batch, _of(batch)
 
 
 def committed_only(
