@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from kafka_sidecar.proxy.server.admin.live.reading import Row, Series, Snapshot, by_worker, each
-from kafka_sidecar.proxy.telemetry.readable import duration, number
+from kafka_sidecar.proxy.telemetry.readable import duration, number, rate
 
 WEEKS_S = 14 * 86400.0
 LATE_S = 0.1
@@ -168,7 +168,7 @@ def _of_metrics(of: Snapshot) -> Iterator[Trouble]:
     for rule in RULES:
         for one in islice(filter(rule.has, of.series(rule.metric, rule.counts)), MAX_OF_RULE):
             figures = {
-                "rate": number(one.rate), "value": number(one.value), "duration": duration(one.value),
+                "rate": rate(one.rate), "value": number(one.value), "duration": duration(one.value),
                 "p99": duration(one.p99_s),
             }  # fmt: skip
             yield Trouble(rule.severity, rule.text.format_map({**figures, **one.of}), rule.view)
