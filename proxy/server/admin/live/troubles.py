@@ -1,6 +1,7 @@
 """What needs attention in a snapshot, worst first: the page shows it, and `kafka-sidecar status`.
 
-Rows of a table, and the failures that features report of themselves.
+Rows of a table, and the failures that features report of themselves. What a feature says with its reason has no row:
+each thing is one trouble.
 """
 
 from __future__ import annotations
@@ -67,9 +68,7 @@ def _is_no_success(one: Series) -> bool:
 ENFORCE, SHADOW = _in_mode("enforce"), _in_mode("shadow")
 RULES = (
     Rule("interceptor_disabled", _is_there, BAD, "plug-ins", "interceptor {interceptor} is disabled after failures"),
-    Rule("schema_registry_reachable", _is_zero, BAD, "plug-ins", "schema registry {registry} does not answer"),
     Rule("audit_events_discarded", _is_rising, BAD, "audit", "audit events are discarded ({reason}): {rate}/s"),
-    Rule("dead_letters_missing_topics", _is_there, BAD, "dead-letters", "{value} dead letter topics cannot be used"),
     Rule("dead_letters_dropped", _is_rising, BAD, "dead-letters",
          "rejected records are not kept as dead letters ({reason}): {rate}/s",
          lambda one: one.of["reason"] != "replayed"),
@@ -159,6 +158,8 @@ def _failures(name: str, state: Any, view: str) -> Iterator[Trouble]:
     if isinstance(topics := state.get("unusable_topics"), Mapping):
         for topic, why in islice(topics.items(), MAX_OF_RULE):
             yield Trouble(BAD, f"{name}: {topic}: {why}", view)
+        if (more := len(topics) - MAX_OF_RULE) > 0:
+            yield Trouble(BAD, f"{name}: {number(more)} more topics cannot be used", view)
     for rows in state.values():
         for row in rows if isinstance(rows, list) else ():
             yield from _failures(name, row, view)
