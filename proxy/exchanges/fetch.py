@@ -251,10 +251,6 @@ class StageRun(FindsLarge, Protocol):
         """The request has come whole. What goes to the broker: the same object where nothing is changed."""
         ...
 
-    def open_relayed(self, isolation_level: int) -> None:
-        """In place of `open`, where all stages relay requests: this one goes to the broker as it comes."""
-        return
-
     def wants(self, topic: str) -> bool:
         """Whether `partition` is to be called for the records of this topic."""
         ...
@@ -290,9 +286,10 @@ class Stage(Protocol):
         """Whether a client must not get records of this topic unseen."""
         ...
 
-    def relays(self, client: Client, version: int) -> bool:
-        """Whether it looks at responses alone, as long as the client's name and software stay."""
-        return False
+    def relayed(self, client: Client, version: int, isolation_level: int) -> Callable[[], StageRun] | None:
+        """If it looks at responses alone, as long as the client's name and software stay: what begins with each request
+        of this level. It goes to the broker as it comes, and `StageRun.open` is not called."""
+        return None
 
     def start(self, client: Client, version: int) -> StageRun:
         """Begin with a request of this client."""
@@ -366,8 +363,10 @@ class FetchExchanges:
         """What is done with a request without a session, and with those that begin alike."""
         head = data[head_at : seen.named_to]
         asked = _INT32.unpack_from(data, seen.max_bytes_at)[0]
-        if asked <= self._limits.max_response and all(stage.relays(client, version) for stage in self.stages):
-            return Look(head, partial(self._relayed, version, client, seen.isolation_level), relays=True)
+        starts = [stage.relayed(client, version, seen.isolation_level) for stage in self.stages]
+        known = [start for start in starts if start is not None]
+        if asked <= self._limits.max_response and len(known) == len(starts):
+            return Look(head, partial(self._relayed, version, known), relays=True)
         return Look(head, partial(self._exchange, version, client, self.stages, None))
 
     def _may_be_wanted(self, seen: FetchGlance, client: Client) -> bool:
@@ -406,10 +405,8 @@ class FetchExchanges:
         messages = MessageRuns(checks, version, self._limits) if checks else None
         return FetchExchange(runs, self._name_of, version, self._limits, messages)
 
-    def _relayed(self, version: int, client: Client, isolation_level: int) -> FetchExchange:
-        exchange = self._exchange(version, client, self.stages, None)
-        exchange.open_relayed(isolation_level)
-        return exchange
+    def _relayed(self, version: int, starts: Sequence[Callable[[], StageRun]]) -> FetchExchange:
+        return FetchExchange([start() for start in starts], self._name_of, version, self._limits)
 
 
 class FetchExchange(StagedExchange[StageRun]):
@@ -433,11 +430,6 @@ class FetchExchange(StagedExchange[StageRun]):
         self._limits = limits
         self._name_of = name_of
         self._version = version
-
-    def open_relayed(self, isolation_level: int) -> None:
-        """In place of `request`, where it goes to the broker as it comes."""
-        for run in self._runs:
-            run.open_relayed(isolation_level)
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         check_fetch_partitions(frame, self._version, self._limits.max_partitions)
@@ -467,8 +459,10 @@ class FetchExchange(StagedExchange[StageRun]):
         body_at = response_body_at(ApiKey.FETCH, version, frame)
         spans = scan_fetch(frame, body_at, version, self._limits.max_partitions)
         if version >= FIRST_WITH_IDS:
-            named = [topic.key for topic in spans.topics if topic.partitions]
-            yield from resolve([key for key in named if isinstance(key, bytes)], self._name_of)
+            name_of = self._name_of
+            ids = [key for topic in spans.topics if topic.partitions and isinstance(key := topic.key, bytes)]
+            if None in [name_of(key) for key in ids]:
+                yield from resolve(ids, name_of)
         looked_into: list[FetchedPartition] = []
         for topic in spans.topics:
             name = self._name_of(topic.key) if isinstance(topic.key, bytes) else topic.key
