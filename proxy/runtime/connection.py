@@ -121,6 +121,10 @@ class ClientSide(Side):
             connection.to_client = NOWHERE
         connection.ends.do(partial(self._ended, error))
 
+    def let_go(self) -> None:
+        """Its connection has ended, and nothing comes any more."""
+        del self._connection
+
     def _ended(self, error: Exception | None) -> None:
         connection = self._connection
         if connection.login is not None:
@@ -485,3 +489,6 @@ class Connection:
             self._lose_session(closing.detail)
             self._observer.ended(self, closing)
             self.broker = self.flow.broker = None
+            # All circles end here: as garbage, thousands of connections would be found in one turn, a tenth of a second.
+            self.login = self.session.account.owner = None
+            self.client.let_go()

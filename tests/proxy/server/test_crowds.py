@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from struct import pack
@@ -113,3 +115,15 @@ async def test_others_are_served_while_connections_wait_to_be_ended() -> None:
         assert (await honest.ask(HEARTBEAT))[8:] == b"node 1"
         await until(lambda: len(server.connections) == 1)
         assert (await honest.ask(HEARTBEAT))[8:] == b"node 1"
+
+
+async def test_a_connection_that_has_ended_is_no_garbage_in_circles() -> None:
+    """A collection that finds thousands of them would keep all others waiting."""
+    async with FakeBroker() as broker, serving(broker) as server, crowd(server) as socks:
+        gone = [weakref.ref(one) for one in server.connections]
+        gc.disable()
+        try:
+            leave(socks, by_reset=False)
+            await until(lambda: not any(one() for one in gone))
+        finally:
+            gc.enable()
