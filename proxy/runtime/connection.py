@@ -489,6 +489,6 @@ class Connection:
             self._lose_session(closing.detail)
             self._observer.ended(self, closing)
             self.broker = self.flow.broker = None
-            # All circles end here: as garbage, thousands of connections would be found in one turn, a tenth of a second.
+            # All circles end here: a collection that finds thousands of connections takes a tenth of a second.
             self.login = self.session.account.owner = None
             self.client.let_go()

@@ -62,7 +62,7 @@ class Listener:
             self._bound.close()
 
     def _clients_wait(self) -> None:
-        """Accept in the next turn: connections whose end this poll of the sockets has found give up their places first."""
+        """Accept in the next turn, once the ends that this poll of the sockets has found are known."""
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._accept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -178,7 +179,7 @@ async def test_connections_that_are_reset_together_end_in_their_order_some_in_a_
         await asyncio.sleep(0)
         seen.append(sum(broker.is_closed for broker in crowd.brokers))
     assert [number for number, _ in crowd.endings] == list(range(COUNT))
-    assert all(later - earlier <= 1 for earlier, later in zip(seen, seen[1:], strict=False))
+    assert all(later - earlier <= 1 for earlier, later in pairwise(seen))
 
 
 @pytest.mark.parametrize("side", ["clients", "brokers"])

@@ -14,7 +14,7 @@ from struct import pack
 import pytest
 from support.dialogue import request
 from support.fake_broker import FakeBroker
-from support.in_process import config, connected, port_of, serving, until
+from support.in_process import LIMIT_S, config, connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.server import server as server_module
@@ -77,11 +77,12 @@ async def test_connections_that_wait_to_be_ended_have_their_places_in_the_limit(
     async with FakeBroker() as broker, serving(broker) as server, crowd(server) as socks:
         leave(socks, by_reset=True)
         later = [connect(port_of(server)) for _ in range(COUNT)]
-        most = 0
-        while server.metrics.disconnects.total() < COUNT:
-            most = max(most, len(server.connections))
-            await asyncio.sleep(0)
-        assert most <= COUNT + 2
+        seen: list[int] = []
+        async with asyncio.timeout(LIMIT_S):
+            while server.metrics.disconnects.total() < COUNT:
+                seen.append(len(server.connections))
+                await asyncio.sleep(0)
+        assert max(seen) <= COUNT + 2
         leave(later, by_reset=True)
 
 
@@ -92,8 +93,9 @@ async def test_a_sidecar_that_stops_ends_those_that_wait_for_it(caplog: pytest.L
         await server.start()
         async with crowd(server) as socks:
             leave(socks, by_reset=True)
-            while server.metrics.disconnects.total() < 2:
-                await asyncio.sleep(0)
+            async with asyncio.timeout(LIMIT_S):
+                while server.metrics.disconnects.total() < 2:  # noqa: ASYNC110 - a later turn may be too late
+                    await asyncio.sleep(0)
             assert server.connections
             hurry = asyncio.Event()
             hurry.set()
