@@ -122,7 +122,7 @@ class ClientSide(Side):
         connection.ends.do(partial(self._ended, error))
 
     def let_go(self) -> None:
-        """Its connection has ended, and nothing comes any more."""
+        """Its connection has ended: nothing comes after that."""
         del self._connection
 
     def _ended(self, error: Exception | None) -> None:
