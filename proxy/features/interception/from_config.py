@@ -39,6 +39,11 @@ def catalog(config: Config, report: Report, previous: InterceptorCatalog | None 
         raise ValueError(f"interceptors: {error}") from error
 
 
+def prepare(config: Config) -> None:
+    """Import the interceptors that a configuration may use."""
+    INTERCEPTORS.import_built_in(one.type for one in config.interceptors)
+
+
 def find_mistakes(config: Config) -> Iterator[Mistake]:
     """All that is wrong with interceptors; each is opened alone: `catalog` stops at the first mistake."""
     for index, one in enumerate(config.interceptors):
