@@ -301,9 +301,9 @@ def _message_stages(
 
         stages.setdefault(ApiKey.SHARE_FETCH, []).append(AcquiredRecords(acquired, name_of))
     if ApiKey.SHARE_FETCH in stages:
-        from kafka_sidecar.proxy.exchanges.share_fetch import LimitedResponses
+        from kafka_sidecar.proxy.exchanges.share_fetch import LimitedResponse
 
-        stages[ApiKey.SHARE_FETCH].append(LimitedResponses(limits))
+        stages[ApiKey.SHARE_FETCH].append(partial(LimitedResponse, limits))
     # Interceptors see what clients commit, not how it is stored.
     if commits := [stage for one in features for stage in one.commits]:
         from kafka_sidecar.proxy.exchanges.commits import Commits

@@ -91,11 +91,7 @@ def hooks_of(guard: Guard) -> Iterable[str]:
 def _describe(settings: InterceptorSettings, guard: Guard, topic: str) -> dict[str, Any]:
     one = guard.interceptor
     own = getattr(one, "settings", None)
-    values = (
-        own.model_dump(mode="json", fallback=str, exclude_none=True)
-        if isinstance(own, Settings)
-        else dict(settings.settings)
-    )
+    values = _values(own) if isinstance(own, Settings) else dict(settings.settings)
     return {
         "name": guard.name,
         "class": f"{type(one).__module__}:{type(one).__qualname__}",
