@@ -65,7 +65,9 @@ demo-pipeline: spark-install kafka ## a broker, three sidecars, faults on purpos
 	PYTHONPATH=src:tests $(BIN)/python examples/audit_demo.py
 
 .PHONY: test test-all
-test: install check unit programs integration-core coverage ## what CI runs: all but the matrix, what is slow, and most examples
+test: install ## what CI runs: all but the matrix, what is slow, and most examples
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target kafka check programs
+	$(MAKE) --no-print-directory unit integration-core coverage
 test-all: export BOTH_LOOPS = yes
 test-all: export HYPOTHESIS_PROFILE = repeatable
 test-all: export SLOW =
