@@ -4,8 +4,10 @@ One session in one process, without sockets, with the features of the columns of
 consume.py.
 
 usage: feature_instructions.py [--bench NAME] [--only TEXT] [--column TEXT] [--requests N] [--profile FOLDER]
+       feature_instructions.py --cpu REPS [--bench NAME] [--only TEXT] [--column TEXT] [--requests N]
 
-Needs valgrind; other programs on the machine do not matter.
+The first needs valgrind; other programs on the machine do not matter. The second has CPU time in place of instructions:
+medians of so many repetitions, in shuffled order.
 How to read it: bench/README.md
 """
 
@@ -15,6 +17,7 @@ import argparse
 import asyncio
 import gc
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -23,6 +26,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +49,7 @@ from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.relay.routes import Routes
 from kafka_sidecar.proxy.relay.session import Session
 from kafka_sidecar.proxy.runtime.performer import Performer
+from kafka_sidecar.proxy.runtime.program import configure_allocator
 from kafka_sidecar.proxy.runtime.threads import Threads
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
@@ -152,6 +157,48 @@ async def relay_all(options: argparse.Namespace, folder: Path, mark: Callable[[]
                 sys.exit(f"{one.title}, {peer.name}: {session.closing}, {session.responses} responses")
 
 
+async def show_cpu(options: argparse.Namespace, folder: Path) -> None:
+    """Print what a request and its response take of the CPU, in microseconds. One request after the other is measured,
+    so that other programs disturb few of them."""
+    bench = BENCHES[options.bench]
+    peers = columns_of(bench, folder, options.column)
+    table = Table("CPU us of a request and its response", bench, peers)
+    for one in loads_of(bench, options.only):
+        trips = round_trips(one, WARM_UP + max(options.requests // one.depth, 1))
+        sessions = {peer.name: open_session(settings_of(peer, folder)) for peer in peers}
+        for session, budget in sessions.values():
+            relay(session, budget, trips[:WARM_UP])
+        configure_allocator()
+        gc.disable()
+        taken: dict[str, list[float]] = {name: [] for name in sessions}
+        for _ in range(options.cpu):
+            for name in random.sample(list(sessions), len(sessions)):
+                for trip in trips[WARM_UP:]:
+                    began = time.thread_time()
+                    relay(*sessions[name], [trip])
+                    taken[name].append((time.thread_time() - began) * 1e6 / one.depth)
+        gc.enable()
+        table.add(one.title, {name: median(found) for name, found in taken.items()}, ".1f")
+
+
+class Table:
+    """A table in Markdown, whose rows are printed as they come."""
+
+    def __init__(self, title: str, bench: Benched, peers: list[Peer]) -> None:
+        self._compared = bench.compared
+        print(f"| {title} | {' | '.join(peer.name for peer in peers)} |")
+        print(f"| --- |{' ---: |' * len(peers)}")
+
+    def add(self, title: str, found: Mapping[str, float], form: str) -> None:
+        """Print a row: each column, and its ratio to that with which it is compared."""
+        cells = []
+        for name, value in found.items():
+            compared = self._compared.get(name)
+            ratio = f" ({value / found[compared]:.3f}x of {compared})" if compared else ""
+            cells.append(f"{value:{form}}{ratio}")
+        print(f"| {title} | {' | '.join(cells)} |")
+
+
 def loads_of(bench: Benched, only: str) -> list[Workload]:
     return [one for one in bench.workloads() if only in one.title]
 
@@ -171,17 +218,10 @@ def show(options: argparse.Namespace, folder: Path, keep: Path) -> None:
     bench = BENCHES[options.bench]
     peers, loads = columns_of(bench, folder, options.column), loads_of(bench, options.only)
     found = iter(counted(options, keep, len(peers) * len(loads)))
-    print(f"| instructions of a request and its response | {' | '.join(peer.name for peer in peers)} |")
-    print(f"| --- |{' ---: |' * len(peers)}")
+    table = Table("instructions of a request and its response", bench, peers)
     for one in loads:
         done = options.requests // one.depth * one.depth
-        here = {peer.name: next(found) / done for peer in peers}
-        cells = []
-        for name, instructions in here.items():
-            compared = bench.compared.get(name)
-            ratio = f" ({instructions / here[compared]:.3f}x of {compared})" if compared else ""
-            cells.append(f"{instructions:,.0f}{ratio}")
-        print(f"| {one.title} | {' | '.join(cells)} |")
+        table.add(one.title, {peer.name: next(found) / done for peer in peers}, ",.0f")
 
 
 def main() -> None:
@@ -191,12 +231,16 @@ def main() -> None:
     parser.add_argument("--column", default="", metavar="TEXT", help="only columns with this in their name")
     parser.add_argument("--requests", type=int, default=100, help="of each workload; default: %(default)s")
     parser.add_argument("--profile", type=Path, metavar="FOLDER", help="keep callgrind's files there")
+    parser.add_argument("--cpu", type=int, metavar="REPS", help="CPU time in place of instructions")
     parser.add_argument("--relay", action="store_true", help=argparse.SUPPRESS)  # what valgrind runs
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="feature-instructions-") as name:
         folder = Path(name)
         if options.relay:
             asyncio.run(relay_all(options, folder, os.getppid))
+            return
+        if options.cpu:
+            asyncio.run(show_cpu(options, folder))
             return
         if shutil.which("valgrind") is None:
             sys.exit("valgrind is not installed")

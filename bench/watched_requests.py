@@ -1,4 +1,5 @@
-"""What an open page or tap adds to one Produce request of 40 KB, in microseconds: one session, without sockets.
+"""What an open page or tap adds to one Produce request of 40 KB and its response, in microseconds of CPU: one session,
+without sockets. Lines of a tap are made after each of `LINES` requests, and their time is that of all of these.
 
 usage: watched_requests.py [--requests N]
 
@@ -9,7 +10,6 @@ How to read it: bench/README.md
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -29,6 +29,7 @@ from kafka_sidecar.proxy.server.admin.live.traffic import Traffic
 from kafka_sidecar.proxy.server.admin.tap.hub import Hub
 from kafka_sidecar.proxy.server.admin.tap.open_tap import OpenTap
 from kafka_sidecar.proxy.server.admin.tap.records import records_tap
+from kafka_sidecar.proxy.server.admin.tap.requests import requests_tap
 from kafka_sidecar.proxy.server.admin.tap.wanted import wanted_of
 from kafka_sidecar.proxy.server.server import Server
 from kafka_sidecar.proxy.telemetry.metrics import Metrics
@@ -37,6 +38,18 @@ REQUEST_BYTES = 40_000
 MAX_FRAME_BYTES = 100 << 20
 CACHE_BYTES = 24 << 20  # more than the caches of one core, and much of those that cores share
 SHARE = 0.95  # of the measurements; in the others the process has waited for others
+LINES = 40  # of 150 requests a second, those of a quarter of one
+
+NONE_LEFT, UNLIMITED = 1, 1 << 40  # lines a second
+
+NOTHING = "nothing is open"
+TAPS = {
+    "records, over the rate": ("kind=records", NONE_LEFT),
+    "records of another topic": ("kind=records&topic=other", UNLIMITED),
+    "requests": ("kind=requests", UNLIMITED),
+    "requests over the rate": ("kind=requests", NONE_LEFT),
+    "requests, another topic": ("kind=requests&topic=other", UNLIMITED),
+}
 
 MakeTap = Callable[[int, int], Tap | None]
 
@@ -50,10 +63,31 @@ class Names:
         return key if isinstance(key, str) else None
 
 
-def open_tap(query: str, rate: int) -> MakeTap:
-    tap = OpenTap(wanted_of(query), rate, lambda *_: None, asyncio.get_running_loop().call_later, lambda: 0.0)
-    tap.grant(rate * 10)  # all that there are, as its clock stands still
-    return lambda key, version: records_tap(tap, cast(Hub, Names()), key, version)
+class Turns:
+    """Calls of taps that are due once the bench says so."""
+
+    def __init__(self) -> None:
+        self._due: list[Callable[[], None]] = []
+
+    def later(self, after_s: float, call: Callable[[], None]) -> Turns:
+        self._due = [call]
+        return self
+
+    def cancel(self) -> None:
+        self._due = []
+
+    def run(self) -> None:
+        due, self._due = self._due, []
+        for call in due:
+            call()
+
+
+def open_tap(turns: Turns, query: str, rate: int) -> MakeTap:
+    tap = OpenTap(wanted_of(query), rate, lambda *_: None, turns.later, lambda: 0.0)
+    if rate == NONE_LEFT:
+        tap.grant(rate * 10)  # all that there are, as its clock stands still
+    make = records_tap if tap.wanted.kind == "records" else requests_tap
+    return lambda key, version: make(tap, cast(Hub, Names()), key, version)
 
 
 def session(tap: MakeTap) -> Session:
@@ -64,40 +98,59 @@ def session(tap: MakeTap) -> Session:
     return Session(routes, time.monotonic, MAX_FRAME_BYTES, LoopBudget(), memory)
 
 
-def measure(one: Session, number: int, is_cold: bool, junk: tuple[bytearray, bytearray]) -> float:
-    """Microseconds of a request."""
+def measure(work: Callable[[], object], junk: tuple[bytearray, bytearray] | None) -> float:
+    """Microseconds of CPU; ``junk``: what the caches are emptied with."""
+    if junk is not None:
+        junk[0][:] = junk[1]
+    began = time.thread_time_ns()
+    work()
+    return (time.thread_time_ns() - began) / 1e3
+
+
+def exchange(one: Session, number: int, junk: tuple[bytearray, bytearray] | None) -> float:
+    """Microseconds of a request and its response."""
     data, answer = frames.produce_request(REQUEST_BYTES).one(number), ANSWER.one(number)
-    if is_cold:
+    if junk is not None:
         junk[0][:] = junk[1]
     len(data.strip(b"\0"))  # it has just been read from a socket
-    began = time.perf_counter_ns()
-    one.from_client(data)
-    took = time.perf_counter_ns() - began
-    one.from_broker(answer)
-    return took / 1e3
+    return measure(lambda: one.from_client(data), None) + measure(lambda: one.from_broker(answer), junk)
 
 
 ANSWER = frames.response(frames.produce_response(1, 0))
 
 
-async def run(requests: int) -> None:
+def run(requests: int) -> None:
+    turns: dict[str, Turns] = {}
+
+    def tap(name: str, query: str, rate: int) -> MakeTap:
+        turns[name] = Turns()
+        return open_tap(turns[name], query, rate)
+
     made: dict[str, MakeTap] = {
-        "nothing is open": lambda key, version: None,
+        NOTHING: lambda key, version: None,
         "a page that shows topics": Traffic(cast(Server, Names())).tap,
-        "a tap, over its rate": open_tap("kind=records", 1),
-        "a tap of another topic": open_tap("kind=records&topic=other", 100),
+        **{name: tap(name, *asked) for name, asked in TAPS.items()},
     }
-    sessions = {name: session(tap) for name, tap in made.items()}
-    found: dict[tuple[str, bool], list[float]] = {(name, cold): [] for name in made for cold in (True, False)}
-    junk = bytearray(CACHE_BYTES), bytearray(CACHE_BYTES)
-    for number in range(requests):
-        for name, one in sessions.items():
-            for is_cold in (True, False):
-                found[name, is_cold].append(measure(one, 2 * number + is_cold, is_cold, junk))
-    print(f"{'us of a Produce request':>25} {'caches empty':>13} {'mean':>6} {'not empty':>10} {'mean':>6}")
+    sessions = {name: session(make) for name, make in made.items()}
+    emptied = bytearray(CACHE_BYTES), bytearray(CACHE_BYTES)
+    found: dict[tuple[str, bool], list[float]] = {}
+    lines: dict[tuple[str, bool], list[float]] = {}
+    for is_cold, junk in ((True, emptied), (False, None)):
+        for number in range(requests):
+            for name, one in sessions.items():
+                found.setdefault((name, is_cold), []).append(exchange(one, number, junk))
+                if name in turns and number % LINES == LINES - 1:
+                    lines.setdefault((name, is_cold), []).append(measure(turns[name].run, junk) / LINES)
+    columns = f"{'median':>7} {'mean':>6} {'lines':>6}"
+    print(f"us of a request and its response, caches empty, and not empty\n{'':25} {columns} {columns}")
     for name in made:
-        cold, warm = found[name, True], found[name, False]
-        print(f"{name:>25} {median(cold):13.1f} {mean(cold):6.1f} {median(warm):10.1f} {mean(warm):6.1f}")
+        figures = [found[name, is_cold] for is_cold in (True, False)]
+        of_lines = [median(lines.get((name, is_cold), [0.0])) for is_cold in (True, False)]
+        shown = [
+            f"{median(one):7.1f} {mean(one):6.1f} {of_line:6.1f}"
+            for one, of_line in zip(figures, of_lines, strict=True)
+        ]
+        print(f"{name:>25} {' '.join(shown)}")
 
 
 def mean(values: list[float]) -> float:
@@ -107,7 +160,7 @@ def mean(values: list[float]) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--requests", type=int, default=500, help="of each row; default: %(default)s")
-    asyncio.run(run(parser.parse_args().requests))
+    run(parser.parse_args().requests)
     return 0
 
 

@@ -37,6 +37,12 @@ cdef class ProduceWalk(RecordsWalk):
 )
 cpdef acknowledge(list sent, bytes data, Py_ssize_t at, Py_ssize_t end, int version)
 
+@cython.locals(
+    flexible=bint, by_id=bint, to_topics=bytes, size=Py_ssize_t, error_at=Py_ssize_t, after=bytes, cursor=Cursor,
+    found=list,
+)
+cpdef list produce_errors(bytes data, Py_ssize_t at, Py_ssize_t end, int version)
+
 @cython.locals(found=dict, place=Py_ssize_t, one=Sent)
 cdef dict _places(list sent)
 

@@ -121,6 +121,26 @@ def acknowledge(sent: list[Sent], data: bytes, at: int, end: int, version: int) 
         cursor.skip_tags()
 
 
+def produce_errors(data: bytes, at: int, end: int, version: int) -> list[int]:
+    """The error codes of the partitions in the Produce response data[at:end], which begins with its length.
+
+    Raises:
+        CodecError: these bytes are no such response.
+    """
+    flexible, by_id, to_topics, size, error_at, _, _, after = _response_layout(version)
+    cursor = cursor_at(data, at, end, flexible)
+    found: list[int] = []
+    cursor.skip_response_header()
+    cursor.follow(to_topics)
+    for _ in range(cursor.length(4, False, "responses")):
+        cursor.topic(by_id)
+        for _ in range(cursor.length(4, False, "partition_responses")):
+            found.append(read_big_endian(data, cursor.take(size) + error_at, 2))
+            cursor.follow(after)
+        cursor.skip_tags()
+    return found
+
+
 @cache
 def _response_layout(version: int) -> tuple[bool, bool, bytes, int, int, int, int, bytes]:
     """Whether it is flexible, and names topics by id; the plan to the topics; the size of a partition's fixed fields,

@@ -31,13 +31,18 @@ ABANDONED_S = 300.0  # longer than a producer tries to deliver a message (`deliv
 Topic = bytes | str  # its id (16 bytes), or its name in a cluster without ids
 
 _INCOMPLETE = 1 << 63  # after all offsets
+_NOWHERE = -1  # before all offsets
 
 
 class _Interval(NamedTuple):
     start: int
     end: int
     last: int  # the last slice that was seen
-    grew: float  # seconds: when that was
+    grew: float  # seconds: when that was; -inf: the message is given up
+
+
+# A message that is given up before a slice of it was seen: it is in no gap.
+_UNSEEN = _Interval(_INCOMPLETE, _NOWHERE, _NOWHERE, -inf)
 
 
 @dataclass(slots=True)
@@ -82,16 +87,19 @@ class Intervals:
         """A slice of this message is stored there; the one that completes it has not been read yet.
 
         A slice of a message that is complete is read again, or was left by an attempt that failed: it changes nothing.
+        A message that is given up stays so.
         """
         known = self._of(topic, partition).intervals.get(message_id)
         if known is None:
             new = _Interval(offset, _INCOMPLETE, offset, self._clock())
+        elif known == _UNSEEN:
+            new = _Interval(offset, _INCOMPLETE, offset, -inf)
         elif known.end != _INCOMPLETE or known.start <= offset <= known.last:
             return
         elif offset < known.start:
             new = known._replace(start=offset)
         else:
-            new = known._replace(last=offset, grew=self._clock())
+            new = known._replace(last=offset, grew=known.grew if known.grew == -inf else self._clock())
         self._put(topic, partition, message_id, new, max_tracked)
 
     def complete(
@@ -103,15 +111,16 @@ class Intervals:
         """
         self._put(topic, partition, message_id, _Interval(start, end, end, 0.0), max_tracked)
 
-    def give_up(self, topic: Topic, partition: int, message_id: bytes) -> None:
+    def give_up(self, topic: Topic, partition: int, message_id: bytes, max_tracked: int = MAX_TRACKED) -> None:
         """A record that should complete the message does not: it misses a part, is damaged or aborted.
 
-        No commit waits for the message from now on. Its slices are not deleted: who has written that record may be
-        another one than who has written the slices, and the record that completes them may follow.
+        No commit waits for the message from now on, whoever sees its slices later: a slow reader of uncommitted records
+        is in the middle of a message that others know as aborted. The slices that were seen are not deleted: who has
+        written that record may be another one than who has written them, and the one that completes them may follow.
         """
-        known = self._of(topic, partition).intervals.get(message_id)
-        if known is not None and known.end == _INCOMPLETE:
-            self._of(topic, partition).intervals[message_id] = known._replace(grew=-inf)
+        known = self._of(topic, partition).intervals.get(message_id, _UNSEEN)
+        if known.end in {_INCOMPLETE, _NOWHERE}:
+            self._put(topic, partition, message_id, known._replace(grew=-inf), max_tracked)
 
     def see(self, topic: Topic, partition: int, start: int, end: int) -> None:
         """All that is stored from ``start`` to ``end``, exclusive, has been seen: its messages were reported before."""

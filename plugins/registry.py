@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -130,6 +131,12 @@ class Kind(Generic[P]):
     def known(self) -> dict[str, str]:
         """Every plug-in that can be used by name without configuration -> module:Class; built-ins win."""
         return {name: point.value for name, point in self.installed().items()} | dict(self.built_in)
+
+    def import_built_in(self, names: Iterable[str]) -> None:
+        """Import the modules of these names, where they are built-ins; one that cannot be imported is found later."""
+        for name in self.built_in.keys() & set(names):
+            with suppress(ImportError):
+                import_module(self.built_in[name].partition(":")[0])
 
     def find(self, name: str, class_path: str | None = None) -> type[P]:
         """The class called ``name``.

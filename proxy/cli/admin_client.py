@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import typer
 
 from kafka_sidecar.proxy.cli.output import exit_with_error, exit_with_failure
-from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.config.types import reached_at
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -30,7 +30,6 @@ DEFAULT_ADMIN = "127.0.0.1:9190"
 VARIABLE, TOKEN_VARIABLE = "KAFKA_SIDECAR__ADMIN__LISTEN", "KAFKA_SIDECAR__ADMIN__TOKEN_FILE"
 URL_VARIABLE, CA_VARIABLE = "KAFKA_SIDECAR_ADMIN", "KAFKA_SIDECAR_ADMIN_CA"  # of these commands alone
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-LOCAL = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}  # what a wildcard is reached by
 
 AdminUrl = Annotated[
     str | None,
@@ -142,14 +141,13 @@ def _text_of(error: HTTPError) -> str:
 def _base(admin: str | None) -> str:
     """The URL of an admin port.
 
-    >>> _base("http://10.0.0.7:9190/"), _base("sidecar:9190"), _base("0.0.0.0:9190")
-    ('http://10.0.0.7:9190', 'http://sidecar:9190', 'http://127.0.0.1:9190')
+    >>> _base("http://10.0.0.7:9190/"), _base("sidecar:9190"), _base("[::1]:9190")
+    ('http://10.0.0.7:9190', 'http://sidecar:9190', 'http://[::1]:9190')
     """
     given = admin or os.environ.get(VARIABLE) or DEFAULT_ADMIN
     if given.startswith(("http://", "https://")):
         return given.rstrip("/")
     try:
-        host, port = host_port(given)
+        return f"http://{reached_at(given)}"
     except ValueError:
         exit_with_error(f"--admin: {given!r} is no address: write http://host:port or host:port")
-    return f"http://{LOCAL.get(host, host)}:{port}"

@@ -272,6 +272,15 @@ def _topic_lines(topic: Row) -> Iterator[str]:
             yield f"  interceptor {at}. {one['name']}: {one['class']} ({source}); {hooks}{disabled}{_settings(one)}"
     for one in topic.get("producers", ()):
         yield f"  {_required(one)}"
+    for state in topic.get("features", {}).values():
+        for name, value in state.items():
+            if value is not False and name != "habits":  # which are those of producers, with more
+                yield f"  {name}: {_said(value)}"
+
+
+def _said(value: object) -> str:
+    """What a feature says of a topic."""
+    return "; ".join(map(str, value)) if isinstance(value, list) else "yes" if value is True else str(value)
 
 
 def _required(producers: Row) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -79,7 +80,7 @@ def run(
         if settings.worker_count == 1:
             from kafka_sidecar.proxy.server.process import serve
 
-            runner().run(serve(settings, config, lambda: load(config, os.environ, flags, find_mistakes), rate))
+            runner().run(serve(settings, config, partial(load, config, os.environ, flags), rate))
         else:
             from kafka_sidecar.proxy.server.workers.run import supervise
 

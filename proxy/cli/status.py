@@ -13,7 +13,7 @@ import typer
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca, TokenFile, ask
 from kafka_sidecar.proxy.cli.output import age, cell, folded, say, say_json, table
 from kafka_sidecar.proxy.server.admin.live.reading import Series, Snapshot, by_worker, each
-from kafka_sidecar.proxy.telemetry.readable import NONE, duration, number, size
+from kafka_sidecar.proxy.telemetry.readable import NONE, duration, number, rate, size
 
 NOT_READY = 3
 INDENT = 15
@@ -85,14 +85,14 @@ def _login(brokers: Mapping[str, Any]) -> str:
 def _traffic(of: Snapshot) -> str:
     over = of.values.get("interval_s")
     parts = [
-        f"{number(of.rate(REQUESTS))} requests/s",
+        f"{rate(of.rate(REQUESTS))} requests/s",
         f"{size(of.rate('client_to_proxy_request_size_bytes'))}/s from clients",
         f"{size(of.rate('proxy_to_client_response_size_bytes'))}/s to clients",
     ]
     if of.has("validated_records"):
-        parts.append(f"{number(of.rate('validated_records'))} records/s checked by policies")
+        parts.append(f"{rate(of.rate('validated_records'))} records/s checked by policies")
     if rejected := of.rate("rejected_records"):
-        parts.append(f"{number(rejected)} records/s rejected, or would be")
+        parts.append(f"{rate(rejected)} records/s rejected, or would be")
     return f"{', '.join(parts)} (over {duration(over)})"
 
 
@@ -109,7 +109,7 @@ def _latency(of: Snapshot) -> str:
     loop = f"event loop late by {duration(delay.p50_s)} (p50), {duration(delay.p99_s)} (p99)" if delay else NONE
     spent = of.rate("buffered_request_seconds", "buffered_response_seconds")
     held = of.rate("buffered_requests", "buffered_responses")
-    own = f"; looked into {number(held)} frames/s, {duration(spent / held)} each" if held else ""
+    own = f"; looked into {rate(held)} frames/s, {duration(spent / held)} each" if held else ""
     return f"{loop}{own}"
 
 
@@ -162,12 +162,12 @@ def _dead_letters(of: Snapshot, state: Mapping[str, Any]) -> str:
     spooled, buffered = state.get("spooled_bytes"), size(state.get("buffered_bytes"))
     on_disk = f", {size(spooled)} on disk" if spooled is not None else ""
     waiting, sent = number(state.get("waiting_letters")), number(state.get("sent"))
-    dropped = number(of.total("dead_letters_dropped"))
+    dropped = number(of.total("dead_letters_dropped", lambda one: 0.0 if one.of["reason"] == "replayed" else one.value))
     return f"{waiting} wait ({buffered} in memory{on_disk}), {sent} sent, {dropped} dropped"
 
 
 def _limit(one: Series) -> str:
-    return f"{one.of['limit']} throttled {number(one.rate)}/s ({number(one.value)} in all)"
+    return f"{one.of['limit']} throttled {rate(one.rate)}/s ({number(one.value)} in all)"
 
 
 def _registry(one: Series) -> str:
@@ -183,7 +183,7 @@ def _apis(of: Snapshot) -> Iterator[str]:
         yield from table(
             ("API", "requests/s", "p50", "p99", "since the start"),
             [
-                (one.of["api_key"], number(one.rate), *_quantiles(latencies.get(one.of["api_key"])), number(one.value))
+                (one.of["api_key"], rate(one.rate), *_quantiles(latencies.get(one.of["api_key"])), number(one.value))
                 for one in rows
             ],
         )

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kafka_sidecar.codec.apis import error_name
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, Ca, TokenFile, opened, with_query
-from kafka_sidecar.proxy.cli.dead_letters.error_codes import error_name
 from kafka_sidecar.proxy.cli.output import say
 
 tap_app = typer.Typer(no_args_is_help=True, help="Show what passes a running sidecar, live.")

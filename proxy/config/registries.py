@@ -13,8 +13,7 @@ from pydantic.json_schema import WithJsonSchema
 from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.plugins.units import Duration, Size
 from kafka_sidecar.proxy.config.mistakes import Location
-from kafka_sidecar.proxy.config.sasl import reject_inline
-from kafka_sidecar.proxy.config.tls import File, Password, split_names
+from kafka_sidecar.proxy.config.tls import File, Password, reject_inline, split_names
 from kafka_sidecar.proxy.config.types import Section, duration_field
 
 MAX_ADDRESSES = 16

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.config.mistakes import ConfigError
+from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ UNUSED = frozenset({"pipeline"})
 
 MISSING_POLLS = 3  # a file that is being replaced may be absent for a moment
 
+FindMore = Callable[[Config], Iterable[Mistake]]
 FileState = tuple[int, int, int]  # differs after a write, and after a symbolic link is replaced (ConfigMaps)
 
 
@@ -39,14 +40,18 @@ class Reload:
         self,
         path: Path,
         running: Config,
-        load: Callable[[], Config],
+        load: Callable[[FindMore], Config],
         apply: Callable[[Config], None],
         report: Callable[[Sequence[str] | None], None],
         files: Callable[[], Iterable[Path]] = tuple,
+        prepare: Callable[[Config], None] = lambda config: None,
+        find_more: FindMore = lambda config: (),
     ) -> None:
         self._path = path
         self._running = self._applied = running
-        self._load = load  # raises ConfigError
+        self._load = load  # raises ConfigError; what is found more is wrong too
+        self._prepare = prepare  # in a thread, what takes long and changes nothing
+        self._find_more = find_more  # in plug-ins, which are loaded for that
         self._apply = apply  # raises ConfigError
         self._report = report  # after each reload: the sections that need a restart; None if the file was rejected
         self._missing = 0  # polls since the file was there
@@ -73,17 +78,17 @@ class Reload:
             if state not in (self._state, None) or read != self._read or self._requested.is_set():
                 self._state = state or self._state
                 self._requested.clear()
-                self._report(self._reload())
+                self._report(await self._reload())
                 # Of what is applied now. A file that made it be rejected is read again once it has changed.
                 self._read = {path: read.get(path, state) for path, state in self._state_of_files().items()}
 
     def _state_of_files(self) -> dict[Path, FileState | None]:
         return {path: state_of(path) for path in self._files()}
 
-    def _reload(self) -> list[str] | None:
+    async def _reload(self) -> list[str] | None:
         """The sections that have changed and need a restart; None if the file is rejected."""
         try:
-            config = self._load()
+            config = await self._load_beside()
             changed = sorted(name for name in RELOADED if getattr(config, name) != getattr(self._applied, name))
             self._apply(config)
             self._applied = config
@@ -104,6 +109,19 @@ class Reload:
             "configuration applied", extra={"config": str(self._path), "topics": len(config.topics), "changed": changed}
         )
         return pending
+
+    async def _load_beside(self) -> Config:
+        """The file as it is, read while clients are served: a long one, and what it needs first, take a second."""
+
+        def load() -> Config:
+            config = self._load(lambda config: ())
+            self._prepare(config)
+            return config
+
+        try:
+            return await asyncio.to_thread(load)
+        except ConfigError:  # in this thread: no other one may import while plug-ins are loaded (decision 13)
+            return self._load(self._find_more)
 
 
 def with_reloaded(running: Config, loaded: Config) -> Config:

@@ -16,8 +16,8 @@ from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration
-from kafka_sidecar.proxy.config.mistakes import Location, variable_of
-from kafka_sidecar.proxy.config.tls import File, Names, Password, split_names
+from kafka_sidecar.proxy.config.mistakes import Location
+from kafka_sidecar.proxy.config.tls import File, Names, Password, reject_inline, split_names
 from kafka_sidecar.proxy.config.types import PrincipalPattern, Section, duration_field, rename
 
 MODULES: Mapping[str, tuple[str, ...]] = {  # and the mechanisms that each is for
@@ -71,23 +71,6 @@ MAX_SECRET_BYTES = 64 << 10
 
 class SecretError(ValueError):
     """A secret cannot be read; one line that names its setting, where it should be, and the remedy."""
-
-
-def reject_inline(values: Mapping[str, Any], secrets: Mapping[str, str], at: Location) -> None:
-    """Raises ValueError where the file itself has a secret.
-
-    Args:
-        values: of a section.
-        secrets: the keys of those that are secret, and the name of the setting of each.
-        at: where the section is.
-    """
-    for key, name in secrets.items():
-        if isinstance(values.get(key), VariableText | SecretStr | None):
-            continue
-        raise ValueError(
-            f"{key}: a secret is not written into this file; set the environment variable {variable_of((*at, name))}, "
-            f"or {name}_file to a file with it"
-        )
 
 
 def read_secret(value: SecretStr | None, file: Path | None, setting: str) -> str | None:

@@ -78,6 +78,23 @@ def _check_protocols(value: list[str]) -> list[str]:
     return value
 
 
+def reject_inline(values: Mapping[str, Any], secrets: Mapping[str, str], at: Location) -> None:
+    """Raises ValueError where the file itself has a secret.
+
+    Args:
+        values: of a section.
+        secrets: the keys of those that are secret, and the name of the setting of each.
+        at: where the section is.
+    """
+    for key, name in secrets.items():
+        if isinstance(values.get(key), VariableText | SecretStr | None):
+            continue
+        raise ValueError(
+            f"{key}: a secret is not written into this file; set the environment variable {variable_of((*at, name))}, "
+            f"or {name}_file to a file with it"
+        )
+
+
 _NAMES: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _VERSION = r"TLSv1\.[23]"
 _VERSIONS: dict[str, Any] = {
@@ -135,16 +152,9 @@ class Tls(Section):
             if values.get(name) is not None and not re.fullmatch(STORES, str(values[name])):
                 raise ValueError(f"{name}: {values[name]} cannot be read; {CONVERT}")
         known = {kafka: name for kafka, name in KAFKA_NAMES.items() if kafka in values and name in cls.model_fields}
-        rename(values, known)
-        kept = {key: value for key, value in values.items() if key not in STORE_TYPES}
-        for name in PASSWORDS:
-            given = next((key for key in kept if known.get(key, key) == name and kept[key] is not None), None)
-            if given is not None and not isinstance(kept[given], VariableText | SecretStr):
-                raise ValueError(
-                    f"{given}: a password is not written into this file; set the environment variable "
-                    f"{variable_of((*cls.at, name))}, or {name}_file to a file with it"
-                )
-        return {known.get(key, key): value for key, value in kept.items()}
+        meant = {str(key): known.get(str(key), str(key)) for key in values}
+        reject_inline(values, {key: name for key, name in meant.items() if name in PASSWORDS}, cls.at)
+        return rename({key: value for key, value in values.items() if key not in STORE_TYPES}, known)
 
     @property
     def is_set(self) -> bool:

@@ -37,6 +37,22 @@ def host_port(value: object) -> tuple[str, int]:
     return host, int(port)
 
 
+def reached_at(bound: object) -> str:
+    """The address by which a program of the same host reaches one that is bound: a wildcard by loopback.
+
+    >>> reached_at("0.0.0.0:9092"), reached_at("[::]:9092"), reached_at("sidecar:9092")
+    ('127.0.0.1:9092', '[::1]:9092', 'sidecar:9092')
+
+    Raises ValueError.
+    """
+    host, port = host_port(bound)
+    host = _LOOPBACK.get(host, host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
 def _is_idna(host: str) -> bool:
     """Whether the resolver accepts the name: for an empty or too long label it raises UnicodeError, not OSError."""
     try:

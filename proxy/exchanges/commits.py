@@ -99,7 +99,7 @@ class Commits:
         self.context = context
         self._key = key
 
-    def start(self, client: Client, version: int) -> CommitRun | None:
+    def __call__(self, client: Client, version: int) -> CommitRun | None:
         """Every commit is read: its topics are not known before. None: a version that cannot be."""
         api = commit_api(self._key, version)
         return CommitRun(self, api, version, client) if api is not None else None

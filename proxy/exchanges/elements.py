@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -27,7 +27,7 @@ from kafka_sidecar.codec.messages import (
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.limits import offload
-from kafka_sidecar.proxy.exchanges.messages import TOPIC_RESOURCE, OpenMessage, Rejection, reject_resource
+from kafka_sidecar.proxy.exchanges.messages import TOPIC_RESOURCE, OpenMessage, Rejection
 from kafka_sidecar.proxy.relay.exchange import Client, Send
 
 A = TypeVar("A", bound="ElementsApi")
@@ -142,16 +142,36 @@ def _resource(of: Any) -> Hashable:
     return of.resource_type, of.resource_name
 
 
-def _reject_creation(of: create_topics.CreatableTopic, why: Rejection) -> Struct:
-    return create_topics.CreatableTopicResult(
-        name=of.name, error_code=why.error_code, error_message=why.message, configs=()
-    )
+# By which an element and its result are the same one.
+IDENTITY = frozenset({"name", "topic", "topic_name", "topic_id", "resource_type", "resource_name"})
 
 
-def _reject_partitions(of: create_partitions.CreatePartitionsTopic, why: Rejection) -> Struct:
-    return create_partitions.CreatePartitionsTopicResult(
-        name=of.name, error_code=why.error_code, error_message=why.message
-    )
+@cache
+def _named(of: type[Struct]) -> frozenset[str]:
+    return frozenset(one.name for one in of.declaration_.fields)
+
+
+def _result(kind: type[Struct], why: Rejection, **values: Any) -> Struct:
+    """With the error; not each kind has a message."""
+    message = {"error_message": why.message} if "error_message" in _named(kind) else {}
+    return replace_fields(kind(), error_code=why.error_code, **message, **values)
+
+
+def _identity(kind: type[Struct], of: Struct) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in _named(kind) & _named(type(of)) & IDENTITY}
+
+
+def reject_element(kind: type[Struct], of: Struct, why: Rejection) -> Struct:
+    """The result of an element, of a kind that has its identity and an error."""
+    return _result(kind, why, **_identity(kind, of))
+
+
+def reject_partitions(kind: type[Struct], each: type[Struct], of: Any, why: Rejection, **more: Any) -> Struct:
+    """The result of a topic, of a kind that has its identity and an error of each partition. ``more``: what these have
+    besides."""
+    index = "partition_index" if "partition_index" in _named(each) else "partition"
+    partitions = (_result(each, why, **{index: getattr(one, index)}, **more) for one in of.partitions)
+    return replace_fields(kind(), **_identity(kind, of), partitions=tuple(partitions))
 
 
 def _reject_deletion(of: str | delete_topics.DeleteTopicState, why: Rejection) -> Struct:
@@ -161,23 +181,13 @@ def _reject_deletion(of: str | delete_topics.DeleteTopicState, why: Rejection) -
     )
 
 
-def _reject_reassignment(of: alter_partition_reassignments.ReassignableTopic, why: Rejection) -> Struct:
-    partitions = (
-        alter_partition_reassignments.ReassignablePartitionResponse(
-            partition_index=one.partition_index, error_code=why.error_code, error_message=why.message
-        )
-        for one in of.partitions
-    )
-    return alter_partition_reassignments.ReassignableTopicResponse(name=of.name, partitions=tuple(partitions))
-
-
 CREATE_TOPICS = ElementsApi(
     request=create_topics.CreateTopicsRequest,
     response=create_topics.CreateTopicsResponse,
     arrays=("topics",),
     results="topics",
     identify=_topic_by_name,
-    reject=_reject_creation,
+    reject=partial(reject_element, create_topics.CreatableTopicResult),
 )
 CREATE_PARTITIONS = ElementsApi(
     request=create_partitions.CreatePartitionsRequest,
@@ -185,7 +195,7 @@ CREATE_PARTITIONS = ElementsApi(
     arrays=("topics",),
     results="results",
     identify=_topic_by_name,
-    reject=_reject_partitions,
+    reject=partial(reject_element, create_partitions.CreatePartitionsTopicResult),
 )
 ALTER_CONFIGS = ElementsApi(
     request=alter_configs.AlterConfigsRequest,
@@ -193,7 +203,7 @@ ALTER_CONFIGS = ElementsApi(
     arrays=("resources",),
     results="responses",
     identify=_resource,
-    reject=partial(reject_resource, alter_configs.AlterConfigsResourceResponse),
+    reject=partial(reject_element, alter_configs.AlterConfigsResourceResponse),
 )
 INCREMENTAL_ALTER_CONFIGS = ElementsApi(
     request=incremental_alter_configs.IncrementalAlterConfigsRequest,
@@ -201,7 +211,7 @@ INCREMENTAL_ALTER_CONFIGS = ElementsApi(
     arrays=("resources",),
     results="responses",
     identify=_resource,
-    reject=partial(reject_resource, incremental_alter_configs.AlterConfigsResourceResponse),
+    reject=partial(reject_element, incremental_alter_configs.AlterConfigsResourceResponse),
 )
 DELETE_TOPICS = ElementsApi(
     request=delete_topics.DeleteTopicsRequest,
@@ -215,5 +225,9 @@ ALTER_PARTITION_REASSIGNMENTS = ElementsApi(
     response=alter_partition_reassignments.AlterPartitionReassignmentsResponse,
     arrays=("topics",),
     results="responses",
-    reject=_reject_reassignment,
+    reject=partial(
+        reject_partitions,
+        alter_partition_reassignments.ReassignableTopicResponse,
+        alter_partition_reassignments.ReassignablePartitionResponse,
+    ),
 )

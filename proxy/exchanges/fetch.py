@@ -31,7 +31,7 @@ from kafka_sidecar.codec.pieces import Pieces, in_pieces, whole
 from kafka_sidecar.codec.scan import FetchPartitionSpan, FetchTopicSpan, aborted_transactions, scan_fetch
 from kafka_sidecar.plugins.effects import TURN, Steps, Work
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, Limits
-from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageRuns, MessageStage, resolve
+from kafka_sidecar.proxy.exchanges.messages import MessageExchanges, MessageRun, MessageRuns, resolve
 from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
 from kafka_sidecar.proxy.relay.exchange import (
     Begin,
@@ -251,10 +251,6 @@ class StageRun(FindsLarge, Protocol):
         """The request has come whole. What goes to the broker: the same object where nothing is changed."""
         ...
 
-    def open_relayed(self, isolation_level: int) -> None:
-        """In place of `open`, where all stages relay requests: this one goes to the broker as it comes."""
-        return
-
     def wants(self, topic: str) -> bool:
         """Whether `partition` is to be called for the records of this topic."""
         ...
@@ -290,17 +286,22 @@ class Stage(Protocol):
         """Whether a client must not get records of this topic unseen."""
         ...
 
-    def relays(self, client: Client, version: int) -> bool:
-        """Whether it looks at responses alone, as long as the client's name and software stay."""
-        return False
+    def relayed(self, client: Client, version: int, isolation_level: int) -> Callable[[], StageRun] | None:
+        """If it looks at responses alone, as long as the client's name and software stay: what begins with each request
+        of this level. It goes to the broker as it comes, and `StageRun.open` is not called."""
+        return None
 
     def start(self, client: Client, version: int) -> StageRun:
         """Begin with a request of this client."""
         ...
 
 
-class GuardStage(MessageStage, Protocol):
+class GuardStage(Protocol):
     """The first stage, of requests in which something is denied, or whose session has to be known."""
+
+    def __call__(self, client: Client, version: int) -> MessageRun | None:
+        """As a `MessageStage`."""
+        ...
 
     def relays(self, client: Client, seen: FetchGlance) -> bool:
         """Whether a request needs no such stage, nor any that begins alike while principal and rules stay."""
@@ -362,8 +363,10 @@ class FetchExchanges:
         """What is done with a request without a session, and with those that begin alike."""
         head = data[head_at : seen.named_to]
         asked = _INT32.unpack_from(data, seen.max_bytes_at)[0]
-        if asked <= self._limits.max_response and all(stage.relays(client, version) for stage in self.stages):
-            return Look(head, partial(self._relayed, version, client, seen.isolation_level), relays=True)
+        starts = [stage.relayed(client, version, seen.isolation_level) for stage in self.stages]
+        known = [start for start in starts if start is not None]
+        if asked <= self._limits.max_response and len(known) == len(starts):
+            return Look(head, partial(self._relayed, version, known), relays=True)
         return Look(head, partial(self._exchange, version, client, self.stages, None))
 
     def _may_be_wanted(self, seen: FetchGlance, client: Client) -> bool:
@@ -398,14 +401,12 @@ class FetchExchanges:
         self, version: int, client: Client, stages: Sequence[Stage], guard: GuardStage | None
     ) -> FetchExchange:
         runs = [stage.start(client, version) for stage in stages]
-        checks = [run] if guard is not None and (run := guard.start(client, version)) is not None else []
+        checks = [run] if guard is not None and (run := guard(client, version)) is not None else []
         messages = MessageRuns(checks, version, self._limits) if checks else None
         return FetchExchange(runs, self._name_of, version, self._limits, messages)
 
-    def _relayed(self, version: int, client: Client, isolation_level: int) -> FetchExchange:
-        exchange = self._exchange(version, client, self.stages, None)
-        exchange.open_relayed(isolation_level)
-        return exchange
+    def _relayed(self, version: int, starts: Sequence[Callable[[], StageRun]]) -> FetchExchange:
+        return FetchExchange([start() for start in starts], self._name_of, version, self._limits)
 
 
 class FetchExchange(StagedExchange[StageRun]):
@@ -429,11 +430,6 @@ class FetchExchange(StagedExchange[StageRun]):
         self._limits = limits
         self._name_of = name_of
         self._version = version
-
-    def open_relayed(self, isolation_level: int) -> None:
-        """In place of `request`, where it goes to the broker as it comes."""
-        for run in self._runs:
-            run.open_relayed(isolation_level)
 
     def request(self, frame: bytes) -> Steps[Outcome]:
         check_fetch_partitions(frame, self._version, self._limits.max_partitions)
@@ -463,8 +459,10 @@ class FetchExchange(StagedExchange[StageRun]):
         body_at = response_body_at(ApiKey.FETCH, version, frame)
         spans = scan_fetch(frame, body_at, version, self._limits.max_partitions)
         if version >= FIRST_WITH_IDS:
-            named = [topic.key for topic in spans.topics if topic.partitions]
-            yield from resolve([key for key in named if isinstance(key, bytes)], self._name_of)
+            name_of = self._name_of
+            ids = [key for topic in spans.topics if topic.partitions and isinstance(key := topic.key, bytes)]
+            if None in [name_of(key) for key in ids]:
+                yield from resolve(ids, name_of)
         looked_into: list[FetchedPartition] = []
         for topic in spans.topics:
             name = self._name_of(topic.key) if isinstance(topic.key, bytes) else topic.key

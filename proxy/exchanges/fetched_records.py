@@ -201,7 +201,7 @@ class PartitionReading:
         """
         hides, seen_to = self._look.hides, 0 if marker else offset
         try:
-            found = self._cut()
+            found = self._batches or self._cut()
         except CodecError:
             return self.give_up("unreadable", hides)
         news, withheld_from = self._news, None

@@ -36,7 +36,7 @@ from kafka_sidecar.proxy.exchanges.share_fetch import Stage as ShareFetchApiStag
 from kafka_sidecar.proxy.exchanges.share_fetch import StageRun as ShareFetchApiRun
 from kafka_sidecar.proxy.relay.exchange import Client
 
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 FETCH, SHARE_FETCH = "Fetch", "ShareFetch"
 Show = Callable[[str, int], Look | None]  # makes the look at a topic's partition; None: there is nothing to do
 
@@ -103,11 +103,14 @@ class FetchedStage(Stage):
     def hides(self, topic: str) -> bool:
         return self._looks.hides(topic)
 
-    def relays(self, client: Client, version: int) -> bool:
-        return not self._services.holds(client, version)
+    def relayed(self, client: Client, version: int, isolation_level: int) -> Callable[[], FetchedRun] | None:
+        if self._services.holds(client, version):
+            return None
+        show = self._looks.begin(client, version, FETCH)
+        return partial(FetchedRun, self._looks, self._services, client, version, show, isolation_level)
 
     def start(self, client: Client, version: int) -> FetchedRun:
-        return FetchedRun(self._looks, self._services, client, version)
+        return FetchedRun(self._looks, self._services, client, version, self._looks.begin(client, version, FETCH))
 
 
 class FetchedRun(StageRun):
@@ -120,14 +123,17 @@ class FetchedRun(StageRun):
         "_version", "wants_empty",
     )  # fmt: skip
 
-    _show: Show
-    _isolation_level: int
-
-    def __init__(self, looks: Looks, services: FetchServices, client: Client, version: int) -> None:
+    def __init__(
+        self, looks: Looks, services: FetchServices, client: Client, version: int, show: Show,
+        isolation_level: int = READ_UNCOMMITTED,
+    ) -> None:  # fmt: skip
+        """``isolation_level``: of a request that is not opened."""
         self._looks = looks
         self._services = services
         self._client = client
         self._version = version
+        self._show = show
+        self._isolation_level = isolation_level
         self._held: HeldFetch | None = None
         self._time_left: TimeLeft | None = None
         self._has_withheld = False
@@ -135,17 +141,13 @@ class FetchedRun(StageRun):
 
     def open(self, frame: bytes, start: FetchStart) -> Steps[bytes]:
         services, client, version = self._services, self._client, self._version
-        self.open_relayed(start.isolation_level)
+        self._isolation_level = start.isolation_level
         # A request that continues a session does not name the offsets that it has named before.
         if start.continues_session or not services.holds(client, version):
             return frame
         self._held = HeldFetch(client, version, start.isolation_level, services.name_of, services.hidden_offsets)
         self.wants_empty = True
         return (yield from self._held.skip_hidden(frame))
-
-    def open_relayed(self, isolation_level: int) -> None:
-        self._isolation_level = isolation_level
-        self._show = self._looks.begin(self._client, self._version, FETCH)
 
     def wants(self, topic: str) -> bool:
         return self._looks.wants(topic)
@@ -166,7 +168,9 @@ class FetchedRun(StageRun):
             committed_only(partition.aborted_transactions()) if is_committed_only else all_visible,
             hides_unreadable=services.hides_unreadable, max_records=services.max_records,
         )  # fmt: skip
-        consume = partial(self._consume, partition, reading)
+        consume = partial(reading.consume, services.limit)
+        if self._held is not None:
+            consume = partial(consume, marker=False, offset=self._held.offset_of(partition))
         done = try_at_once(look, reading, consume, records, services)
         if isinstance(done, Remaining):
             self._settle(partition, done)
@@ -192,11 +196,6 @@ class FetchedRun(StageRun):
         if self._time_left is None:
             self._time_left = self._services.time_limit.start()
         self._settle(partition, (yield from consume_in_thread(reading, consume, self._time_left, tried)))
-
-    def _consume(self, partition: FetchedPartition, reading: PartitionReading) -> Remaining:
-        if self._held is None:
-            return reading.consume(self._services.limit)
-        return reading.consume(self._services.limit, marker=False, offset=self._held.offset_of(partition))
 
     def _settle(self, partition: FetchedPartition, remaining: Remaining) -> None:
         if remaining.records is not None:

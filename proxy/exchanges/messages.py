@@ -13,18 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.envelope import (
     Opened,
     decode_request,
     decode_response,
+    encode_request,
     encode_response,
     open_request,
     response_body_at,
 )
 from kafka_sidecar.codec.errors import TooManyError
-from kafka_sidecar.codec.message import Message, Struct, counter
+from kafka_sidecar.codec.message import Message, counter
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
 from kafka_sidecar.plugins.effects import Steps, Work
@@ -40,6 +42,7 @@ from kafka_sidecar.proxy.relay.exchange import (
     Forward,
     Outcome,
     Respond,
+    Send,
     StagedExchange,
     TopicNames,
 )
@@ -114,6 +117,12 @@ class OpenMessage:
         """Send this message instead. The stages that follow see it."""
         self._changed = message
 
+    def ask(self, question: Message, version: int, client: Client) -> Steps[bytes]:
+        """The broker's response to a request of the sidecar's own, which has about as many elements as this one."""
+        encode = partial(encode_request, question, version, self.correlation_id, client.client_id)
+        (answer,) = yield Send(((yield from offload(encode, self.elements)),))
+        return cast("bytes", answer)
+
     def frame(self) -> Steps[bytes]:
         """The frame with what the stages up to now have changed."""
         if (message := self._changed) is not None:
@@ -163,12 +172,9 @@ class MessageRun(FindsLarge):
         return None
 
 
-class MessageStage(Protocol):
-    """What a feature does with the requests of one or several APIs."""
-
-    def start(self, client: Client, version: int) -> MessageRun | None:
-        """Begin with a request of this client; None: it and its response are of no interest."""
-        ...
+# What a feature does with the requests of one or several APIs: begins with one of this client and version. None: it and
+# its response are of no interest.
+MessageStage = Callable[[Client, int], MessageRun | None]
 
 
 class MessageRuns:
@@ -223,7 +229,7 @@ class MessageExchanges:
 
     def begin(self, version: int, data: bytes, at: int, size: int, client: Client) -> Exchange | None:
         """As `exchange.Begin`, for one version."""
-        runs = [run for stage in self.stages if (run := stage.start(client, version)) is not None]
+        runs = [run for stage in self.stages if (run := stage(client, version)) is not None]
         return MessageExchange(runs, version, self._limits) if runs else None
 
 
@@ -255,6 +261,7 @@ class MessageExchange(StagedExchange[MessageRun]):
 ANONYMOUS = "User:ANONYMOUS"  # a client that has not logged in, as in Kafka
 UNKNOWN = UNKNOWN_LOGIN  # one whose name only the broker knows; no user is called so: these begin with User:
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # Kafka's ConfigResource.Type
+NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +272,7 @@ class Rejection:
     message: str
 
 
-def reject_resource(result: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
-    """The result of a resource, in an API that sets configs."""
-    return result(
-        error_code=why.error_code,
-        error_message=why.message,
-        resource_type=of.resource_type,
-        resource_name=of.resource_name,
-    )
+UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
 
 
 def client_context(

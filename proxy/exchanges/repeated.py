@@ -6,7 +6,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from itertools import islice
 from secrets import token_bytes, token_hex
@@ -86,6 +86,25 @@ def cut(text: str) -> str:
 
 def cut_or_none(text: str | None) -> str | None:
     return None if text is None else cut(text)
+
+
+ABOUT = (
+    "id", "timestamp", "topic", "partition", "mode", "outcome", "policy", "reason", "message", "rejected_records",
+)  # fmt: skip
+WHO = ("session", "client", "client_id", "client_software", "principal")
+
+
+def explanation(row: Mapping[str, Any], remedy: str, batch: BatchHeader | None = None, **more: Any) -> dict[str, Any]:
+    """All that is known of one, from its row in the list and what a feature knows besides."""
+    return {
+        **{name: row[name] for name in ABOUT},
+        "records": [],
+        "client": {name: row[name] for name in WHO},
+        "batch": describe_batch(batch),
+        "configuration": None,
+        **more,
+        "remedy": remedy,
+    }
 
 
 def describe_batch(header: BatchHeader | None) -> dict[str, Any] | None:

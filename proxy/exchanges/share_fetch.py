@@ -23,7 +23,7 @@ from kafka_sidecar.codec.messages.share_fetch import (
 from kafka_sidecar.plugins.effects import TURN, Steps
 from kafka_sidecar.proxy.exchanges.fetch import Sees
 from kafka_sidecar.proxy.exchanges.limits import PARTITIONS_PER_TURN, Limits
-from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, resolve
+from kafka_sidecar.proxy.exchanges.messages import MessageRun, OpenMessage, resolve
 from kafka_sidecar.proxy.relay.exchange import NO_LARGE, Client, FindsLarge, all_large
 
 
@@ -97,23 +97,13 @@ class Stage(Protocol):
         ...
 
 
-class LimitedResponses(MessageStage):
+class LimitedResponse(MessageRun):
     """Asks for no larger response than may be buffered, whichever stages there are beside it."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._max_bytes = limits.max_response
-
-    def start(self, client: Client, version: int) -> LimitedResponsesRun:
-        return LimitedResponsesRun(self._max_bytes)
-
-
-class LimitedResponsesRun(MessageRun):
-    """One ShareFetch request."""
 
     __slots__ = ("_max_bytes",)
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, limits: Limits, client: Client, version: int) -> None:
+        self._max_bytes = limits.max_response
 
     def request(self, request: OpenMessage) -> Steps[None]:
         asked = yield from request.read(ShareFetchRequest)
@@ -128,7 +118,7 @@ class AcquiredRecords:
         self.stages = stages
         self._name_of = name_of
 
-    def start(self, client: Client, version: int) -> AcquiredRecordsRun:
+    def __call__(self, client: Client, version: int) -> AcquiredRecordsRun:
         runs = [stage.start(client, version) for stage in self.stages]
         return AcquiredRecordsRun(runs, self._name_of, version)
 

@@ -52,6 +52,7 @@ class Row:
     module: str  # has `feature`, which makes it at a site
     is_wanted: Callable[[Config, Config], bool]  # by the configuration of the start and the current one
     checks: str | None = None  # the module whose `find_mistakes` looks for mistakes in a configuration
+    prepares: bool = False  # whether that module also has `prepare`, which imports what a configuration needs
 
 
 # In D8's order.
@@ -74,13 +75,16 @@ FEATURES = (
         "producer_habits.producer_habits",
     ),
     Row("schema_registries", "schema_registries", lambda start, now: bool(now.schema_registries), "schema_registries"),
-    Row("validation", "validation.validator", lambda start, now: now.uses_validation, "validation.from_config"),
+    Row(
+        "validation", "validation.validator", lambda start, now: now.uses_validation, "validation.from_config",
+        prepares=True,
+    ),
     Row(
         "dead_letters", "dead_letters.letters", lambda start, now: now.uses_dead_letters, "dead_letters.from_config",
     ),
     Row(
         "interception", "interception.interception", lambda start, now: bool(now.interceptors),
-        "interception.from_config",
+        "interception.from_config", prepares=True,
     ),
     Row(
         "large_messages", "large_messages.large_messages", lambda start, now: now.large_messages.is_enabled,
@@ -159,6 +163,14 @@ class Features:
         stages = [feature.stages() for feature in self._in_order()]
         self._exchanges = compose(stages, self.site.topics.name_of, _limits(config))
         self.is_applied = True
+
+    def prepare(self, config: Config) -> None:
+        """Import what `apply` needs for a configuration. For a thread: clients would wait for all these modules."""
+        for row in FEATURES:
+            if row.is_wanted(self.site.config, config):
+                _module(row.module)
+                if row.checks is not None and row.prepares:
+                    _module(row.checks).prepare(config)
 
     def files(self) -> set[Path]:
         """Files and folders, beside the configuration's own, whose change takes a reload."""
@@ -289,9 +301,9 @@ def _message_stages(
 
         stages.setdefault(ApiKey.SHARE_FETCH, []).append(AcquiredRecords(acquired, name_of))
     if ApiKey.SHARE_FETCH in stages:
-        from kafka_sidecar.proxy.exchanges.share_fetch import LimitedResponses
+        from kafka_sidecar.proxy.exchanges.share_fetch import LimitedResponse
 
-        stages[ApiKey.SHARE_FETCH].append(LimitedResponses(limits))
+        stages[ApiKey.SHARE_FETCH].append(partial(LimitedResponse, limits))
     # Interceptors see what clients commit, not how it is stored.
     if commits := [stage for one in features for stage in one.commits]:
         from kafka_sidecar.proxy.exchanges.commits import Commits

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, Rejection
-from kafka_sidecar.proxy.exchanges.repeated import MAX_RECENT, Repeated, cut, cut_or_none, with_hint
+from kafka_sidecar.proxy.exchanges.repeated import MAX_RECENT, Repeated, cut, cut_or_none, explanation, with_hint
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 from kafka_sidecar.proxy.telemetry.logs import timestamp
@@ -173,17 +173,7 @@ class Denials:
         if denial is None:
             return None
         row = self._row(denial)
-        who = ("session", "client", "client_id", "client_software", "principal")
-        return {
-            **{name: row[name] for name in ("id", "timestamp", "topic", "partition", "mode", "outcome")},
-            **{name: row[name] for name in ("policy", "reason", "message", "rejected_records")},
-            "records": [],
-            "client": {name: row[name] for name in who},
-            "batch": None,
-            "configuration": None,
-            "denial": row["denial"],
-            "remedy": self.source.remedy,
-        }
+        return explanation(row, self.source.remedy, denial=row["denial"])
 
     def _row(self, denial: Denial) -> dict[str, Any]:
         """With the keys of a rejected batch, and its own."""

@@ -132,6 +132,7 @@ class Driver:
             watch.lost(why)
         work = exchange.lost(why) if exchange is not None else None
         self._steps, self.need, self._left = None, None, ()  # they hold the frame, and are in circles with the session
+        del self._session
         return work
 
     def _run(self, result: Any = None, error: BaseException | None = None) -> bytes | Pieces:

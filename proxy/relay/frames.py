@@ -87,6 +87,14 @@ class Swallowed:
         return b""
 
 
+def _begin_none(data: bytes, at: int) -> int:
+    return 0
+
+
+def _go_on() -> bool:
+    return False
+
+
 class Frames:
     """One direction of a session: bytes in, the bytes to pass on out.
 
@@ -190,6 +198,7 @@ class Frames:
         The edit whose frame did not end.
         """
         self.forget()
+        self._begin, self._pauses = _begin_none, _go_on  # they are in circles with the session
         edit, self._edit, self._carry = self._edit, None, b""
         self._held.clear()
         return edit

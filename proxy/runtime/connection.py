@@ -1,6 +1,8 @@
 """Two sockets and the session between them: asyncio protocols that carry bytes and know nothing of Kafka.
 
 One write per read and direction (design D1); back-pressure by pausing the peer that sends to one that does not read.
+Peers may leave by thousands within one poll of their sockets: at once nothing more is written to them, and the rest of
+each end has its turn (decision 53).
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from kafka_sidecar.proxy.runtime.side import (
     read_directly,
     writer_of,
 )
-from kafka_sidecar.proxy.runtime.tasks import spawn
+from kafka_sidecar.proxy.runtime.tasks import Paced, spawn
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to
 
@@ -101,16 +103,35 @@ class ClientSide(Side):
         self._connection.flow.client_reads_again()
 
     def eof_received(self) -> bool:
-        """The client sends no more, but may still read without TLS. Whether the connection stays open for that."""
-        return self._connection.client_sends_no_more() and self.has_half_close
+        """The client sends no more, but may still read without TLS, which ends both directions."""
+        if not self.has_half_close:
+            self._connection.client_sends_no_more()
+            return False
+        self._connection.ends.do(self._sends_no_more)
+        return True
+
+    def _sends_no_more(self) -> None:
+        if not self._connection.client_sends_no_more():
+            self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        if self._connection.login is not None:
-            self._connection.login.stop()
-        self._connection.session.client_ended()
-        if not self._connection.outlives_client():
-            self._connection.lost("client_closed", CLIENT_CLOSED.detail, error)
+        connection = self._connection
+        if connection.to_client is not None:
+            connection.to_client = NOWHERE
+        connection.ends.do(partial(self._ended, error))
+
+    def let_go(self) -> None:
+        """Its connection has ended: nothing comes after that."""
+        del self._connection
+
+    def _ended(self, error: Exception | None) -> None:
+        connection = self._connection
+        if connection.login is not None:
+            connection.login.stop()
+        connection.session.client_ended()
+        if not connection.outlives_client():
+            connection.lost("client_closed", CLIENT_CLOSED.detail, error)
 
 
 class BrokerSide(Side):
@@ -158,16 +179,28 @@ class BrokerSide(Side):
     def resume_writing(self) -> None:
         self._connection.client.resume("the broker reads slowly")
 
+    def eof_received(self) -> bool:
+        """The broker ends both directions when it closes one."""
+        self._connection.ends.do(self.close)
+        return self.has_half_close
+
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
+        connection = self._connection
+        if connection.broker is self and connection.to_broker is not None:
+            connection.to_broker = NOWHERE
+        connection.ends.do(partial(self._ended, error))
+
+    def _ended(self, error: Exception | None) -> None:
+        connection = self._connection
         if self._renewal is not None:
             self._renewal.stop()
-        if self._connection.broker is self:
-            self._connection.session.broker_ended()
+        if connection.broker is self:
+            connection.session.broker_ended()
             if isinstance(error, SSLError):
-                self._connection.lost("broker_tls_failed", explain_to("broker", error), None)
+                connection.lost("broker_tls_failed", explain_to("broker", error), None)
             else:
-                self._connection.lost("broker_closed", "the broker closed its connection", error)
+                connection.lost("broker_closed", "the broker closed its connection", error)
 
 
 class Connection:
@@ -182,7 +215,9 @@ class Connection:
         perform: Perform,
         observer: Observer[Connection],
         window: int,
+        ends: Paced,
     ) -> None:
+        """``ends``: gives what is done at the end of a side its turn, over all connections."""
         self.number = number
         self.session = session
         session.number = number
@@ -201,6 +236,7 @@ class Connection:
         self.perform = perform
         self._performing: dict[Driver, asyncio.Future[Any]] = {}  # what paused directions wait for
         self._observer = observer
+        self.ends = ends
         self._early: list[bytes] = []  # what the client sent before the broker was connected
         self._early_bytes = 0
         self._dialling: asyncio.Task[None] | None = None
@@ -453,3 +489,6 @@ class Connection:
             self._lose_session(closing.detail)
             self._observer.ended(self, closing)
             self.broker = self.flow.broker = None
+            # All circles end here: a collection that finds thousands of connections takes a tenth of a second.
+            self.login = self.session.account.owner = None
+            self.client.let_go()

@@ -53,11 +53,12 @@ def closed_keys(connection: Connection, closing: Closing) -> dict[str, Any]:
     }
 
 
-def end_keys(connection: Connection, closing: Closing, suppressed: int | None = None) -> dict[str, Any]:
-    """One log line. ``suppressed``: how many such lines were, since the last one; None: the end is a normal one."""
+def end_keys(connection: Connection, closed: dict[str, Any], suppressed: int | None = None) -> dict[str, Any]:
+    """One log line, from `closed_keys`. ``suppressed``: how many such lines were, since the last one; None: the end is
+    a normal one."""
     last = recorded(connection)[-MAX_LOGGED_REQUESTS:] if suppressed is not None else []
     return {
-        **closed_keys(connection, closing),
+        **closed,
         "suppressed": suppressed,
         "last_requests": list(map(str, last)) or None,
     }

@@ -43,12 +43,17 @@ class Listener:
 
     accepted_per_turn = ACCEPTED_PER_TURN
 
-    def __init__(self, bound: socket.socket, connection: Callable[[], Accepted]) -> None:
+    def __init__(
+        self, bound: socket.socket, connection: Callable[[], Accepted], holds_back: Callable[[], bool] = lambda: False
+    ) -> None:
+        """``holds_back``: whether to accept none in this turn of the loop; they stay in the socket's queue."""
         self.sockets = (bound,)
         self._bound = bound
         self._connection = connection
+        self._holds_back = holds_back
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(bound, self._accept)
+        self._is_due = False
+        self._loop.add_reader(bound, self._clients_wait)
 
     def close(self) -> None:
         """Accept no more; what has begun goes on."""
@@ -56,7 +61,16 @@ class Listener:
             self._loop.remove_reader(self._bound)
             self._bound.close()
 
+    def _clients_wait(self) -> None:
+        """Accept in the next turn, once the ends that this poll of the sockets has found are known."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._accept)
+
     def _accept(self) -> None:
+        self._is_due = False
+        if self._holds_back() or self._bound.fileno() < 0:
+            return
         for _ in range(self.accepted_per_turn):
             try:
                 accepted, peer = self._bound.accept()
@@ -72,7 +86,7 @@ class Listener:
 
     def _accept_again(self) -> None:
         if self._bound.fileno() >= 0:
-            self._loop.add_reader(self._bound, self._accept)
+            self._loop.add_reader(self._bound, self._clients_wait)
 
     def _begin(self, accepted: socket.socket, peer: tuple[object, ...]) -> None:
         spawn(self._serve(accepted), "serve a connection")

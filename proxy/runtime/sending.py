@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from typing import Generic, Protocol, TypeVar
 
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
@@ -57,16 +58,20 @@ class Lines(Protocol):
 class Sender(Generic[T]):
     """One task that sends. It ends with `finish`."""
 
-    def __init__(self, source: Source[T], writer: Callable[[], Writer[T]], lines: Lines, name: str) -> None:
+    def __init__(
+        self, source: Source[T], writer: Callable[[], Writer[T]], lines: Lines, name: str, *, imports: str
+    ) -> None:
         """
         Args:
             source: what is sent.
             writer: makes what sends, when there is something to send.
             lines: its log lines.
             name: of the task.
+            imports: the module that `writer` needs.
         """
         self._source = source
         self._make_writer = writer
+        self._imports = imports
         self._lines = lines
         self._name = name
         self._writer: Writer[T] | None = None
@@ -135,6 +140,8 @@ class Sender(Generic[T]):
         """Until all of ``_sending`` is written."""
         pause, self._began = FIRST_RETRY_S, time.monotonic()
         if self._writer is None:
+            # In a thread: a turn of the event loop would take 65 ms for aiokafka.
+            await asyncio.to_thread(import_module, self._imports)
             self._writer = self._make_writer()
         while True:
             failure = await self._attempt(self._writer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -51,8 +52,14 @@ class Paced:
         self._done += 1
         call()
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether calls wait for a later turn."""
+        return bool(self._waiting)
+
     def finish(self) -> None:
-        """Call all that waits."""
+        """Call all that waits, and from now on each at once."""
+        self._per_turn = sys.maxsize
         while self._waiting:
             self._waiting.popleft()()
 

@@ -112,8 +112,9 @@ class TlsListener(Listener):
         starts: Paced,
         limit_s: float,
         name: Name | None = None,
+        holds_back: Callable[[], bool] = lambda: False,
     ) -> None:
-        super().__init__(bound, connection)
+        super().__init__(bound, connection, holds_back)
         self._tls = tls
         self._starts = starts  # of handshakes, over all listeners
         self._limit_s = limit_s  # of a handshake, from the connection on

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.config.reload import Reload
+from kafka_sidecar.proxy.config.reload import FindMore, Reload
+from kafka_sidecar.proxy.features.compose import find_mistakes
 from kafka_sidecar.proxy.runtime.program import Stop, configure_allocator, log_serving, warn_if_slow
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.threads import SWITCH_INTERVAL_S
@@ -35,14 +36,19 @@ log = logging.getLogger("kafka_sidecar")
 class Process:
     """A server with what its process needs. `start` and `watch`, then `drain`."""
 
-    def __init__(self, config: Config, path: Path | None, read_config: Callable[[], Config], rate: LogRate) -> None:
+    def __init__(
+        self, config: Config, path: Path | None, read_config: Callable[[FindMore], Config], rate: LogRate
+    ) -> None:
         """Raises ConfigError."""
         self.server = Server(config, Metrics(features=[rate.families]))
         self.server.apply(config)
         self.reload = None
         if path is not None:
-            files = self.server.features.files
-            self.reload = Reload(path, config, read_config, self._apply, self._record_reload, files)
+            features = self.server.features
+            self.reload = Reload(
+                path, config, read_config, self._apply, self._record_reload, features.files, features.prepare,
+                find_mistakes,
+            )  # fmt: skip
         self.on_applied: Callable[[Config], None] = lambda loaded: None  # after a reload
         self._watching: asyncio.Task[None] | None = None
         self._export = _otlp_export(config, self.server)
@@ -108,7 +114,7 @@ def _otlp_export(config: Config, server: Server) -> OtlpExport | None:
     return export
 
 
-async def serve(config: Config, path: Path | None, read_config: Callable[[], Config], rate: LogRate) -> None:
+async def serve(config: Config, path: Path | None, read_config: Callable[[FindMore], Config], rate: LogRate) -> None:
     """Run the only process of a sidecar until its drain has ended. Raises ConfigError."""
     stop = Stop()
     stop.on_signals()

@@ -52,7 +52,7 @@ def size(count: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A number or a rate, with three digits where it is not whole.
+    """A number, with three digits where it is not whole.
 
     >>> number(1234567), number(0.5), number(12.34), number(1234.5)
     ('1,234,567', '0.5', '12.3', '1,234')
@@ -60,6 +60,17 @@ def number(value: float | None) -> str:
     if value is None:
         return NONE
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"
+
+
+def rate(value: float | None) -> str:
+    """So many a second: what is nearly a whole number is one.
+
+    >>> rate(0.999), rate(0.04), rate(3.34), rate(12.6), rate(1234.5), rate(None)
+    ('1', '0.04', '3.3', '13', '1,234', '-')
+    """
+    if value is None:
+        return NONE
+    return f"{value:.2g}" if value < 9.95 else f"{value:,.0f}"
 
 
 def hide_secrets(value: object, hidden: str = HIDDEN) -> object:

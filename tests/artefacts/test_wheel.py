@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -25,12 +26,23 @@ POLICY = "topics: [{name: orders, policy: '%s'}]\nbootstrap_servers: 127.0.0.1:9
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+    """Built once for all processes of a run: to compile takes minutes, and all cores."""
+    folder = tmp_path_factory.mktemp("wheel", numbered=False)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = tmp_path_factory.getbasetemp().parent / "wheel"  # of the run, whose processes have folders in it
+        folder.mkdir(exist_ok=True)
+    with (folder / ".building").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not [*folder.glob("*.whl")]:
+            build(folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def build(folder: Path) -> None:
     pip = [BIN / "python", "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder]
     built_with = os.environ | {"KAFKA_SIDECAR_COMPILE": "yes", "KAFKA_SIDECAR_URL": f"{URL}/"}
     subprocess.run([*map(str, pip), copy_context(folder / "context")], check=True, env=built_with)
-    (built,) = folder.glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="module")

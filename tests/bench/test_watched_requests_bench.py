@@ -18,4 +18,4 @@ def test_it_says_what_is_added_to_a_request() -> None:
     said = subprocess.run(
         [sys.executable, BENCH, "--requests", "3"], check=True, capture_output=True, text=True, timeout=60
     ).stdout
-    assert len(re.findall(r"^ .+(?: +\d+\.\d){4}$", said, re.MULTILINE)) == 4
+    assert len(re.findall(r"^ .+(?: +\d+\.\d){6}$", said, re.MULTILINE)) == 7

@@ -10,8 +10,8 @@ from browser.chromium import chromium
 from browser.scene import Traffic, scene
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-PASSING = "passing"  # the tables of the first view
-VIEWS = ("now", PASSING, "topics", "rejections", "connections", "plug-ins", "dead-letters", "audit", "metrics")
+BELOW = {"passing": "What passes", "running": "Where it runs"}  # tables of the first view, from a heading on
+VIEWS = ("now", *BELOW, "topics", "rejections", "connections", "plug-ins", "dead-letters", "audit", "metrics")
 SIZE = {"width": 1180, "height": 700}
 WARM_UP_S, HISTORY_S, VIEW_S = 8, 40, 3
 MAX_BYTES = 150_000
@@ -27,11 +27,11 @@ def main() -> None:
         time.sleep(HISTORY_S)
         for view in VIEWS:
             for scheme, page in pages.items():
-                page.goto(f"{sidecar.admin}/#{'now' if view == PASSING else view}")
+                page.goto(f"{sidecar.admin}/#{'now' if view in BELOW else view}")
                 page.wait_for_timeout(VIEW_S * 1000)
                 file = IMAGES / f"page-{view}-{scheme}.png"
-                if view == PASSING:
-                    page.locator("h2", has_text="What passes").evaluate("heading => heading.scrollIntoView()")
+                if heading := BELOW.get(view):
+                    page.locator("h2", has_text=heading).evaluate("heading => heading.scrollIntoView()")
                 page.screenshot(path=file)
                 size = file.stat().st_size
                 print(f"{file.name}: {size:,} bytes")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import yaml
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -16,7 +17,7 @@ from harness.sidecar import Sidecar
 
 VERSION = "4.4.0"
 TOPICS = ("orders", "payments", "customers", "clicks", "invoices", "secrets", "returns")
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "policies": {"small": {"type": "limits", "max_value_bytes": 2000}},
     "topics": [
         {"name": "*.dlq"},
@@ -155,6 +156,14 @@ class Traffic:
         self._ended.wait(1.5)
 
 
+def spools(folder: Path) -> dict[str, object]:
+    """What the configuration keeps on disk while brokers are away."""
+    return {
+        "audit": {**CONFIG["audit"], "spool_file": str(folder / "audit.spool")},
+        "dead_letters": {**CONFIG["dead_letters"], "spool_folder": str(folder / "letters")},
+    }
+
+
 @contextmanager
 def scene(folder: Path, extra: dict[str, object] | None = None) -> Iterator[tuple[Cluster, Sidecar]]:
     """A cluster with the topics, and a sidecar in front of it."""
@@ -163,6 +172,6 @@ def scene(folder: Path, extra: dict[str, object] | None = None) -> Iterator[tupl
         for done in admin.create_topics([NewTopic(name, 3, 1) for name in (*TOPICS, "_audit")]).values():
             done.result(20)
         config = folder / "sidecar.yaml"
-        config.write_text(yaml.safe_dump({**CONFIG, **(extra or {})}))
+        config.write_text(yaml.safe_dump({**CONFIG, **spools(folder), **(extra or {})}))
         with Sidecar.start(cluster.bootstrap, folder / "sidecar.log", ["--config", str(config)]) as sidecar:
             yield cluster, sidecar

@@ -51,9 +51,16 @@ SHOWN = {
         "(producers)",
     ],
     "connections": ["checkout-7", "shipping-2", "confluent-kafka-python", "Produce v", "client_closed", "shipping"],
-    "dead-letters": ["orders.dlq", "usable", "waiting letters", "no spool"],
+    "dead-letters": ["orders.dlq", "usable", "waiting letters", "spooled"],
     "plug-ins": ["add_header", "on_consume", "require_header", "called"],
-    "audit": ["EventAuditor", "audit_events_sent", "sent events", "waiting events", "oldest waits for", "spool"],
+    "audit": [
+        "EventAuditor",
+        "audit_events_sent",
+        "sent events",
+        "waiting events",
+        "oldest waits for",
+        "0 events, 0 B",
+    ],
     "metrics": ["rejected_records", "client_to_proxy_request", "interceptor_call_seconds"],
 }
 VIEWS = list(SHOWN)

@@ -17,6 +17,7 @@ SCHEMAS = f"{TOOLS}/schemas/{{{{.NormalizedKubernetesVersion}}}}/{{{{.ResourceKi
 CLOSABLE = (
     "--set", "networkPolicy.brokers.podSelector.app=kafka",
     "--set", "networkPolicy.applications.brokerCIDRs={10.0.0.0/8}",
+    "--set", "networkPolicy.applications.namespaces={clients}",
 )  # fmt: skip
 BROKERS = ("--set", "config.bootstrap_servers=kafka-1:9092")
 

@@ -17,7 +17,7 @@ from support.produce_requests import produce_request, topic_id
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.produce import ProduceRequest, ProduceResponse
-from kafka_sidecar.codec.produce_counts import MAX_SCANNED, NOT_ANSWERED, ProduceWalk, Sent, acknowledge
+from kafka_sidecar.codec.produce_counts import MAX_SCANNED, NOT_ANSWERED, ProduceWalk, Sent, acknowledge, produce_errors
 from kafka_sidecar.codec.records import NewRecord, batches, build_batch
 
 FIRST_WITH_IDS, FIRST_OF_KIO, FIRST_FLEXIBLE = 13, 3, 9
@@ -172,8 +172,12 @@ def test_each_batch_gets_what_the_response_says_of_its_partition_in_any_order(ve
     assert {
         (one.key, one.index): one.base_offset for one in sent if one.error == one.index % 3 and one not in unanswered
     } == {where: base for where, base in bases.items() if where not in {(one.key, one.index) for one in unanswered}}
+    errors = [part.get("error_code", 0) for topic in topics for part in topic["partition_responses"]]
+    assert produce_errors(b"before" + frame + b"after", 6, 6 + len(frame), version) == errors
     with pytest.raises(CodecError):
         acknowledge(sent, frame, 0, 9, version)
+    with pytest.raises(CodecError):
+        produce_errors(frame, 0, 9, version)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -182,3 +186,4 @@ def test_responses_of_old_versions_are_read(version: int) -> None:
     answer = old_response(version, "a", 3, error=6, base=8)
     acknowledge(sent, answer, 0, len(answer), version)
     assert answers(sent) == [("a", 3, 6, 8, 900 if version >= 2 else -1)]
+    assert produce_errors(answer, 0, len(answer), version) == [6]

@@ -276,3 +276,27 @@ def test_a_message_that_is_given_up_holds_no_commit_and_its_slices_are_not_delet
     intervals.give_up("orders", 0, b"one")  # a record after it changes nothing
     assert (intervals.safe_offset("orders", 0, 5), intervals.deletable("orders", 0, 5)) == (1, 1)
     assert intervals.deletable("orders", 0, 8) == 8
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_message_that_is_given_up_stays_so_for_slower_readers(before: int) -> None:
+    """A reader of committed records has seen all of an aborted message; one of all records is in the middle of it."""
+    intervals = Intervals()
+    for offset in range(1, 1 + before):
+        intervals.see_slice("orders", 0, b"one", offset)
+    intervals.see("orders", 0, 0, 5)
+    intervals.give_up("orders", 0, b"one")
+    assert intervals.safe_offset("orders", 0, 5) == 5
+    for offset in (1, 2, 3):
+        intervals.see_slice("orders", 0, b"one", offset)
+    assert (intervals.safe_offset("orders", 0, 5), intervals.deletable("orders", 0, 5)) == (5, 1)
+    intervals.complete("orders", 0, b"one", 1, 4)
+    assert (intervals.safe_offset("orders", 0, 4), intervals.safe_offset("orders", 0, 5)) == (1, 5)
+
+
+def test_a_message_that_is_given_up_unseen_lets_records_be_deleted() -> None:
+    intervals = Intervals()
+    intervals.see("orders", 0, 0, 5)
+    intervals.give_up("orders", 0, b"one")
+    assert [intervals.deletable("orders", 0, offset) for offset in range(6)] == [*range(6)]
+    assert not any(intervals.begins("orders", 0, offset) for offset in range(6))

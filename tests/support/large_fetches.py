@@ -67,7 +67,7 @@ class Cluster:
         exchange = self.begin(version, client)
         step = self.settle(version, exchange, exchange.request(self.request(version, offsets, isolation_level)))
         offsets = offsets_in(version, step)["orders"]
-        topics = {at: self.partition(at, offset, max_bytes) for at, offset in offsets.items()}
+        topics = {at: self.partition(at, offset, max_bytes, isolation_level == 1) for at, offset in offsets.items()}
         return self.settle(version, exchange, exchange.response(fetch_response(version, {"orders": topics})))
 
     def request(self, version: int, offsets: Mapping[int, int], isolation_level: int = 0) -> bytes:

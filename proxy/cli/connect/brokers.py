@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import Message
@@ -68,22 +68,26 @@ class Channel:
 
     async def ask(self, request: Message, response: type[M], version: int) -> M:
         """Raises what `FAILURES` has."""
-        self._number += 1
-        frame = encode_request(request, version, self._number, OWN_CLIENT_ID)
-        return decode_response(response, await self._exchange(frame), version).message
+        return decode_response(response, await self._exchange(request, version), version).message
 
     async def greet(self) -> ApiVersionsResponse:
         """What the broker supports. Raises as `ask`."""
         software = ApiVersionsRequest(client_software_name=OWN_CLIENT_ID, client_software_version=_VERSION)
-        return await self.ask(software, ApiVersionsResponse, GREETING)
+        frame = await self._exchange(software, GREETING)
+        if frame[_ERROR] == _TOO_NEW:  # old brokers and mocks; the response is one of version 0 (KIP-511)
+            return await self.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        return decode_response(ApiVersionsResponse, frame, GREETING).message
 
-    async def _exchange(self, frame: bytes) -> bytes:
-        self._writer.write(frame)
+    async def _exchange(self, request: Message, version: int) -> bytes:
+        self._number += 1
+        self._writer.write(encode_request(request, version, self._number, OWN_CLIENT_ID))
         body = await read_response(self._reader)
         return LENGTH.pack(len(body)) + body
 
 
 _VERSION = "validate"
+_ERROR = slice(8, 10)  # after length and correlation id
+_TOO_NEW = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
 @asynccontextmanager
@@ -208,7 +212,7 @@ def _how(found: Probe, access: BrokerAccess) -> str:
     parts = [found.tls or "no TLS"]
     if access.logins is not None:
         parts.append(f"logged in ({access.logins.credentials.mechanism})")
-    elif found.metadata is None:
+    elif found.metadata is None and supports(found.versions, ApiKey.METADATA, METADATA):
         parts.append("wants a login: clients have to log in themselves")
     return f"answers: {', '.join(parts)}"
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.batch_layout import TRANSACTIONAL
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records import Batch, BatchHeader, Records, batches
@@ -18,7 +19,6 @@ from kafka_sidecar.dead_letters.letters import OutgoingRecord
 from kafka_sidecar.policies.contract import NO_POLICY, WHOLE_BATCH, TopicPolicy, UnavailableError
 from kafka_sidecar.policies.plans import NO_FAILED_KEYS, PolicyFailedError, Rejection, ResolveRequired
 from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster, ClusterError
-from kafka_sidecar.proxy.cli.dead_letters.error_codes import Code
 from kafka_sidecar.proxy.cli.dead_letters.producer import Refusal, batch_of, send_in_order
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.features.topic_configs.entries import RECORD_VALIDATION_POLICY, own_configs, schema_argument
@@ -91,7 +91,7 @@ class PolicyAsker:
         try:
             applied = self._rules.of(topic, NO_ID)
         except MisconfiguredError as error:
-            refusal = Refusal(Code.UNKNOWN_SERVER_ERROR.name, f"record.validation.policy of {topic}: {error}")
+            refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR.name, f"record.validation.policy of {topic}: {error}")
             return [refusal if error.enforces else None] * len(records)
         if applied is None or applied.mode != "enforce":
             return [None] * len(records)
@@ -99,7 +99,7 @@ class PolicyAsker:
         async def answer(some: list[OutgoingRecord]) -> Answer:
             (batch,) = batches(batch_of(some, self._codec, TRANSACTIONAL, PRODUCER_ID))
             if not applied.enforces(batch.header.crc):
-                return Code.NONE, {}, ""
+                return ErrorCode.NONE, {}, ""
             return _answer(await self._decide(applied, topic, partition, _OnceRead(batch)))
 
         return await send_in_order(records, answer)
@@ -126,12 +126,12 @@ def _answer(found: list[Rejection] | PolicyFailedError | CodecError) -> Answer:
     if isinstance(found, PolicyFailedError):
         if isinstance(found.error, UnavailableError):
             text = f"the policy {found.policy} cannot decide now: {found.error}"
-            return Code.REQUEST_TIMED_OUT, {}, text
-        return Code.UNKNOWN_SERVER_ERROR, {}, f"the policy {found.policy} failed"
+            return ErrorCode.REQUEST_TIMED_OUT, {}, text
+        return ErrorCode.UNKNOWN_SERVER_ERROR, {}, f"the policy {found.policy} failed"
     if isinstance(found, CodecError):
-        return Code.INVALID_RECORD, {}, str(found)
+        return ErrorCode.INVALID_RECORD, {}, str(found)
     if not found:
-        return Code.NONE, {}, ""
+        return ErrorCode.NONE, {}, ""
     messages = {one.index: f"{one.policy}: {one.message}" for one in found}
     whole = messages.pop(WHOLE_BATCH, None)
-    return Code.INVALID_RECORD, {} if whole else messages, whole or next(iter(messages.values()))
+    return ErrorCode.INVALID_RECORD, {} if whole else messages, whole or next(iter(messages.values()))

@@ -20,12 +20,12 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.fetch import FetchRequest
 
+from kafka_sidecar.codec.apis import ErrorCode, error_name
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.messages.fetch import AbortedTransaction
 from kafka_sidecar.codec.records import Record, batches
 from kafka_sidecar.codec.visibility import Visibility, committed_only, offsets_of
 from kafka_sidecar.plugins.patterns import matches
-from kafka_sidecar.proxy.cli.dead_letters.error_codes import Code, error_name
 from kafka_sidecar.proxy.runtime.aiokafka_settings import create_no_topics
 
 REACH_S = 15.0
@@ -39,8 +39,8 @@ READ_COMMITTED = 1
 FAILURES = (KafkaError, OSError, TimeoutError)
 # Beside those that aiokafka knows as such.
 RETRIED = {
-    Code.CONCURRENT_TRANSACTIONS, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_COORDINATOR, Code.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR, ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 }  # fmt: skip
 
 Node = Callable[[], Awaitable[int | None]]
@@ -237,7 +237,7 @@ async def connect(settings: Mapping[str, Any]) -> AsyncIterator[Cluster]:
 
 def check(code: int, what: str) -> None:
     """Raises ClusterError if a code is one of an error."""
-    if code != Code.NONE:
+    if code != ErrorCode.NONE:
         raise ClusterError(f"{what}: {error_name(code)}")
 
 
@@ -253,4 +253,5 @@ def _is_retried(code: int) -> bool:
 def codes_of(topics: Sequence[Any]) -> int:
     """The first error of a response with a list of topics, each with a list of (partition, code)."""
     codes = [code for _, found in topics for _, code in found]
-    return next((code for code in codes if code not in (Code.NONE, Code.OPERATION_NOT_ATTEMPTED)), Code.NONE)
+    no_reason = (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    return next((code for code in codes if code not in no_reason), ErrorCode.NONE)

@@ -18,12 +18,11 @@ from kafka_sidecar.proxy.cli.output import exit_with_error
 from kafka_sidecar.proxy.config.dead_letters import name_for
 from kafka_sidecar.proxy.config.loading import PLACEHOLDER, Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.config.types import host_port
+from kafka_sidecar.proxy.config.types import host_port, reached_at
 from kafka_sidecar.proxy.security.client_settings import KafkaSettingError, client_settings, read_properties
 
 GROUP = "kafka-sidecar-dead-letters"
 COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
-LOCAL = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "[::]": "[::1]"}  # what a wildcard is reached by
 
 Topics = Annotated[
     list[str] | None, typer.Argument(metavar="TOPIC", help="Dead letter topics, also with * and ?.", show_default=False)
@@ -68,8 +67,7 @@ def target(
     addresses = [one.strip() for one in (servers or "").split(",") if one.strip()]
     if config is not None:
         loaded = load_file(config)
-        host, port = host_port(loaded.listen)
-        addresses = addresses or [f"{LOCAL.get(host, host)}:{port}"]
+        addresses = addresses or [reached_at(loaded.listen)]
         found = found or configured(loaded)
     if not addresses:
         exit_with_error("name the sidecar: --bootstrap-servers HOST:PORT, or its file with --config")

@@ -23,11 +23,11 @@ from aiokafka.protocol.transaction import (
     TxnOffsetCommitRequest,
 )
 
+from kafka_sidecar.codec.apis import ErrorCode, error_name
 from kafka_sidecar.codec.batch_layout import TRANSACTIONAL
 from kafka_sidecar.codec.records import NewRecord, build_batch
 from kafka_sidecar.dead_letters.letters import OutgoingRecord
 from kafka_sidecar.proxy.cli.dead_letters.cluster import Cluster, ClusterError, check, codes_of
-from kafka_sidecar.proxy.cli.dead_letters.error_codes import Code, error_name
 
 ALL = -1  # acks
 PRODUCE_MS = 30_000
@@ -37,16 +37,16 @@ MAX_SEQUENCE = 2**31 - 1
 HINT = re.compile(r" \(kafka-sidecar explain [^)]*\)$")
 # Of a whole topic, or of a sidecar: it makes no difference which records are sent.
 OF_ALL = {
-    Code.TOPIC_AUTHORIZATION_FAILED, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.INVALID_TOPIC_EXCEPTION,
-    Code.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
 }  # fmt: skip
 FATAL = {
-    Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    Code.UNKNOWN_PRODUCER_ID, Code.INVALID_TXN_STATE, Code.INVALID_PRODUCER_ID_MAPPING,
-    Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED,
-    Code.TRANSACTION_ABORTABLE,
+    ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTION_ABORTABLE,
 }  # fmt: skip
-FENCED = {Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED}
+FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 
 
 class _Produce(Request[ProduceRequest_v8]):  # type: ignore[misc]  # aiokafka has no types
@@ -157,7 +157,7 @@ class Producer:
         _, code, *_, errors, message = response.topics[0][1][0]
         if code in FATAL:
             self._check(code)
-        if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._sequences[target] = (self._sequences[target] + len(records)) & MAX_SEQUENCE
         return code, {at: HINT.sub("", text or "") for at, text in errors or ()}, HINT.sub("", message or "")
 
@@ -175,7 +175,7 @@ async def send_in_order(
         places = waiting.pop()
         code, errors, message = await produce([records[at] for at in places])
         refused = {places[at]: text for at, text in errors.items() if at < len(places)}
-        if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             answers |= dict.fromkeys(places)
         elif not refused and len(places) > 1 and code not in OF_ALL:
             half = len(places) // 2

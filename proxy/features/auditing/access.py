@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_sidecar.audit.access import AccessEvents, Who
 from kafka_sidecar.codec.apis import APIS
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 from kafka_sidecar.proxy.features.auditing.from_config import emitter_id, topic_writer
 from kafka_sidecar.proxy.features.auditing.sender import Sender
 from kafka_sidecar.proxy.features.feature import Decided, Feature, Site
@@ -20,7 +21,6 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 log = logging.getLogger(__name__)
 
 MIN_FLUSH_S = 1.0  # for the last events, however little of the drain is left
-ANONYMOUS = "User:ANONYMOUS"
 
 
 class AccessAudit(Feature):

@@ -48,7 +48,7 @@ def writer(config: Config, access: BrokerAccess) -> Callable[[], Writer]:
 
 
 def topic_writer(config: Config, name: str, access: BrokerAccess) -> Callable[[], Writer]:
-    """What makes the writer of a topic; aiokafka is imported by the first event."""
+    """What makes the writer of a topic; aiokafka is imported by the first event, in a thread before."""
 
     def make() -> Writer:
         from kafka_sidecar.proxy.features.auditing.kafka_topic import AuditTopic, KafkaTopic

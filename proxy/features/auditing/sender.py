@@ -14,6 +14,7 @@ from kafka_sidecar.proxy.security.private_files import replace_file
 log = logging.getLogger(__name__)
 
 MAX_EVENTS, MAX_BYTES = 500, 1 << 20  # that are sent at a time
+WRITER_MODULE = "kafka_sidecar.proxy.features.auditing.kafka_topic"
 
 
 class Writer(sending.Writer[Pending], Protocol):
@@ -59,7 +60,7 @@ class Sender(sending.Sender[Pending]):
     """The sender of events, in order, and again until Kafka has them."""
 
     def __init__(self, outbox: Events, writer: Callable[[], Writer]) -> None:
-        super().__init__(_Events(outbox), writer, _Lines(), "send audit events")
+        super().__init__(_Events(outbox), writer, _Lines(), "send audit events", imports=WRITER_MODULE)
         self._outbox = outbox
         self._done = 0
 

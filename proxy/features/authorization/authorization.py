@@ -13,16 +13,20 @@ from kafka_sidecar.proxy.config.sections import Authorization as Section
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
-from kafka_sidecar.proxy.features.authorization.checks import Check, CheckProduce, Rules
+from kafka_sidecar.proxy.features.authorization.checks import CheckProduce, CheckRun, Rules
 from kafka_sidecar.proxy.features.authorization.cluster_apis import CLUSTER_APIS
-from kafka_sidecar.proxy.features.authorization.descriptions import CheckPages, DescribedOffsets, DescribedTopics
+from kafka_sidecar.proxy.features.authorization.descriptions import (
+    CheckPagesRun,
+    DescribedOffsetsRun,
+    DescribedTopicsRun,
+)
 from kafka_sidecar.proxy.features.authorization.group_apis import (
     GROUP_APIS,
     GROUP_DESCRIPTIONS,
     SHARE_GROUP_APIS,
-    CheckStreams,
+    CheckStreamsRun,
 )
-from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckShared
+from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckSharedRun
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
 from kafka_sidecar.proxy.features.denials import Denials
@@ -39,11 +43,11 @@ OPEN_APIS = frozenset(
     }
 )  # fmt: skip
 MAX_NAME = 249  # characters of a name in a message: a client may send longer ones in thousands
-_CHECKS: Mapping[int, type[Check]] = {  # in place of `Check`
-    ApiKey.SHARE_FETCH: CheckShared,
-    ApiKey.SHARE_ACKNOWLEDGE: CheckShared,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: CheckPages,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: CheckStreams,
+_CHECKS: Mapping[int, type[CheckRun]] = {  # in place of `CheckRun`
+    ApiKey.SHARE_FETCH: CheckSharedRun,
+    ApiKey.SHARE_ACKNOWLEDGE: CheckSharedRun,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: CheckPagesRun,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: CheckStreamsRun,
 }
 _API_KEYS = {api.name: key for key, api in APIS.items()}
 
@@ -87,12 +91,13 @@ class Authorization:
     def stages(self) -> dict[int, MessageStage]:
         """By API, of all but Produce and Fetch."""
         stages: dict[int, MessageStage] = {
-            key: _CHECKS.get(key, Check)(self.rules, key, api)
+            key: partial(_CHECKS.get(key, CheckRun), self.rules, key, api)
             for key, api in CHECKED_APIS.items()
             if key != ApiKey.FETCH and (self._acls is not None or key in CHANGING)
         }
         if self._acls is not None:
-            stages |= {ApiKey.METADATA: DescribedTopics(self.rules), ApiKey.OFFSET_FETCH: DescribedOffsets(self.rules)}
+            stages[ApiKey.METADATA] = partial(DescribedTopicsRun, self.rules)
+            stages[ApiKey.OFFSET_FETCH] = partial(DescribedOffsetsRun, self.rules)
         return stages
 
     def _explain(self, key: int, need: Need, principal: str | None) -> str | None:

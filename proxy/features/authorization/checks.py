@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
@@ -23,7 +23,7 @@ from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.elements import Cut
 from kafka_sidecar.proxy.exchanges.limits import offload
-from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
+from kafka_sidecar.proxy.exchanges.messages import UNKNOWN_ID, MessageRun, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.exchanges.produce import StageRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
@@ -38,8 +38,6 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
 from kafka_sidecar.proxy.features.denials import MAX_NAMED, Denials, Denied, explained
 from kafka_sidecar.proxy.relay.acks import ProduceHead
 from kafka_sidecar.proxy.relay.exchange import Client
-
-UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +87,17 @@ class Rules:
         return name is not None and self.explain(key, need._replace(name=name), principal) is None
 
 
-class Check(MessageStage):
-    """The stage of one API that every request has to pass."""
-
-    def __init__(self, rules: Rules, key: int, api: CheckedApi) -> None:
-        self._rules = rules
-        self._key = key
-        self._api = api
-
-    def start(self, client: Client, version: int) -> CheckRun:
-        return CheckRun(self._rules, self._key, self._api, client)
-
-
 class CheckRun(MessageRun):
-    """One request and its response."""
+    """One request and its response, of an API whose requests all have to pass."""
 
-    __slots__ = ("_api", "_client", "_cut", "_key", "_request", "_rules", "_shown")
+    __slots__ = ("_api", "_client", "_cut", "_key", "_request", "_rules", "_shown", "_version")
 
-    def __init__(self, rules: Rules, key: int, api: CheckedApi, client: Client) -> None:
+    def __init__(self, rules: Rules, key: int, api: CheckedApi, client: Client, version: int) -> None:
         self._rules = rules
         self._key = key
         self._api = api
         self._client = client
+        self._version = version
         self._cut: Cut | None = None  # with denied elements
         self._shown: Shown | None = None  # what of the broker's results, to the request
         self._request: Any = None

@@ -44,13 +44,12 @@ from kafka_sidecar.codec.messages.metadata import (
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_FRAME, offload
-from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection, resolve
+from kafka_sidecar.proxy.exchanges.messages import NO_TOPIC, MessageRun, OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need, on_group, on_topic
-from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, Rules
+from kafka_sidecar.proxy.features.authorization.checks import CheckRun, Rules
 from kafka_sidecar.proxy.relay.exchange import Client, Send
 
-NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
 NO_OFFSET = -1
 _CODE_FROM = first_version(offset_fetch.OffsetFetchResponse, "error_code")
 _GROUPS_FROM = first_version(offset_fetch.OffsetFetchResponse, "groups")
@@ -60,22 +59,12 @@ ELEMENT_BYTES = 32  # of a partition, about
 OURS = 0  # the correlation id of our own requests
 
 
-class DescribedTopics(MessageStage):
-    """The stage of Metadata."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-
-    def start(self, client: Client, version: int) -> DescribedTopicsRun:
-        return DescribedTopicsRun(self._rules, version, client)
-
-
 class DescribedTopicsRun(MessageRun):
     """One Metadata request and its response, of whose topics none becomes an object: there may be 10,000."""
 
     __slots__ = ("_client", "_denied", "_hidden", "_named_bytes", "_names_ids", "_rules", "_version")
 
-    def __init__(self, rules: Rules, version: int, client: Client) -> None:
+    def __init__(self, rules: Rules, client: Client, version: int) -> None:
         self._rules = rules
         self._version = version
         self._client = client
@@ -153,16 +142,6 @@ class DescribedTopicsRun(MessageRun):
         return True
 
 
-class DescribedOffsets(MessageStage):
-    """The stage of OffsetFetch."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-
-    def start(self, client: Client, version: int) -> DescribedOffsetsRun:
-        return DescribedOffsetsRun(self._rules, version, client)
-
-
 @dataclass(slots=True)
 class _Denied:
     """Groups and topics to be added to a response."""
@@ -181,7 +160,7 @@ class DescribedOffsetsRun(MessageRun):
 
     __slots__ = ("_changes", "_client", "_denied", "_rules", "_version")
 
-    def __init__(self, rules: Rules, version: int, client: Client) -> None:
+    def __init__(self, rules: Rules, client: Client, version: int) -> None:
         self._rules = rules
         self._version = version
         self._client = client
@@ -298,21 +277,13 @@ def _no_offset(of: Callable[..., Any], index: int, why: Rejection) -> Any:
     return of(partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=why.error_code)
 
 
-class CheckPages(Check):
-    """The stage of DescribeTopicPartitions."""
-
-    def start(self, client: Client, version: int) -> CheckPagesRun:
-        return CheckPagesRun(self._rules, self._key, self._api, client, version)
-
-
 class CheckPagesRun(CheckRun):
-    """One request and its response."""
+    """One DescribeTopicPartitions request and its response."""
 
-    __slots__ = ("_asked", "_version")
+    __slots__ = ("_asked",)
 
     def __init__(self, rules: Rules, key: int, api: CheckedApi, client: Client, version: int) -> None:
-        super().__init__(rules, key, api, client)
-        self._version = version
+        super().__init__(rules, key, api, client, version)
         self._asked = DescribeTopicPartitionsRequest()
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:

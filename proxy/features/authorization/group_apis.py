@@ -37,6 +37,7 @@ from kafka_sidecar.codec.messages import (
 )
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Steps
+from kafka_sidecar.proxy.exchanges.elements import reject_element, reject_partitions
 from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation, Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
@@ -49,10 +50,10 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_transaction,
     shown_if,
 )
-from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun
+from kafka_sidecar.proxy.features.authorization.checks import CheckRun
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
 from kafka_sidecar.proxy.features.denials import explained
-from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
+from kafka_sidecar.proxy.relay.exchange import TopicIds
 
 MAX_BEGINNING = 249  # characters of a topic's name
 GROUP_TYPE, TRANSACTION_TYPE = 0, 1  # Kafka's CoordinatorType
@@ -151,20 +152,6 @@ def committed(of: Any, request: Any) -> Need:
     return on_topic(Operation.READ, of.name or of.topic_id)
 
 
-def reject_commit(topic: Callable[..., Struct], partition: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
-    """The result of a topic, in these APIs."""
-    partitions = (partition(partition_index=one.partition_index, error_code=why.error_code) for one in of.partitions)
-    return topic(name=of.name, topic_id=of.topic_id, partitions=tuple(partitions))
-
-
-def _reject_deletion(of: offset_delete.OffsetDeleteRequestTopic, why: Rejection) -> Struct:
-    partitions = (
-        offset_delete.OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=why.error_code)
-        for one in of.partitions
-    )
-    return offset_delete.OffsetDeleteResponseTopic(name=of.name, partitions=tuple(partitions))
-
-
 def _members(request: type[Message], response: type[Message]) -> CheckedApi:
     """An API of members, which names one group."""
     return CheckedApi(request=request, response=response, needs=partial(group_of, Operation.READ))
@@ -215,7 +202,7 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
         arrays=("topics",),
         need_of=committed,
         reject=partial(
-            reject_commit, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
+            reject_partitions, offset_commit.OffsetCommitResponseTopic, offset_commit.OffsetCommitResponsePartition
         ),
     ),
     ApiKey.OFFSET_DELETE: CheckedApi(
@@ -225,7 +212,9 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
         results="topics",
         arrays=("topics",),
         need_of=partial(named, Operation.READ),
-        reject=_reject_deletion,
+        reject=partial(
+            reject_partitions, offset_delete.OffsetDeleteResponseTopic, offset_delete.OffsetDeleteResponsePartition
+        ),
     ),
 }
 
@@ -234,36 +223,8 @@ def _shared(of: Any, request: Any) -> Need:
     return on_topic(Operation.READ, of.topic_id)
 
 
-def _reject_shared(topic: Callable[..., Struct], partition: Callable[..., Struct], of: Any, why: Rejection) -> Struct:
-    partitions = (
-        partition(partition_index=one.partition_index, error_code=why.error_code, error_message=why.message)
-        for one in of.partitions
-    )
-    return topic(topic_id=of.topic_id, partitions=tuple(partitions))
-
-
 def _topic_name(of: Any, request: Any) -> Need:
     return on_topic(Operation.READ, of.topic_name)
-
-
-def _reject_alteration(of: alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic, why: Rejection) -> Struct:
-    partitions = (
-        alter_share_group_offsets.AlterShareGroupOffsetsResponsePartition(
-            partition_index=one.partition_index, error_code=why.error_code, error_message=why.message
-        )
-        for one in of.partitions
-    )
-    return alter_share_group_offsets.AlterShareGroupOffsetsResponseTopic(
-        topic_name=of.topic_name, partitions=tuple(partitions)
-    )
-
-
-def _reject_share_deletion(
-    of: delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic, why: Rejection
-) -> Struct:
-    return delete_share_group_offsets.DeleteShareGroupOffsetsResponseTopic(
-        topic_name=of.topic_name, error_code=why.error_code, error_message=why.message
-    )
 
 
 SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
@@ -279,7 +240,7 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
         results="responses",
         arrays=("topics",),
         need_of=_shared,
-        reject=partial(_reject_shared, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData),
+        reject=partial(reject_partitions, share_fetch.ShareFetchableTopicResponse, share_fetch.PartitionData),
     ),
     ApiKey.SHARE_ACKNOWLEDGE: CheckedApi(
         request=share_acknowledge.ShareAcknowledgeRequest,
@@ -289,7 +250,7 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
         arrays=("topics",),
         need_of=_shared,
         reject=partial(
-            _reject_shared, share_acknowledge.ShareAcknowledgeTopicResponse, share_acknowledge.PartitionData
+            reject_partitions, share_acknowledge.ShareAcknowledgeTopicResponse, share_acknowledge.PartitionData
         ),
     ),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: CheckedApi(
@@ -299,7 +260,11 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
         results="responses",
         arrays=("topics",),
         need_of=_topic_name,
-        reject=_reject_alteration,
+        reject=partial(
+            reject_partitions,
+            alter_share_group_offsets.AlterShareGroupOffsetsResponseTopic,
+            alter_share_group_offsets.AlterShareGroupOffsetsResponsePartition,
+        ),
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: CheckedApi(
         request=delete_share_group_offsets.DeleteShareGroupOffsetsRequest,
@@ -308,7 +273,7 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
         results="responses",
         arrays=("topics",),
         need_of=_topic_name,
-        reject=_reject_share_deletion,
+        reject=partial(reject_element, delete_share_group_offsets.DeleteShareGroupOffsetsResponseTopic),
     ),
 }
 
@@ -429,20 +394,13 @@ GROUP_DESCRIPTIONS: Mapping[int, CheckedApi] = {
 }
 
 
-class CheckStreams(Check):
-    """The stage of StreamsGroupHeartbeat: the broker creates the internal topics of a topology (KIP-1071), with the
-    sidecar's rights, so a member needs the right to create those that do not exist.
+class CheckStreamsRun(CheckRun):
+    """One StreamsGroupHeartbeat: the broker creates the internal topics of a topology (KIP-1071), with the sidecar's
+    rights, so a member needs the right to create those that do not exist.
 
     A broker lets one without it join all the same, creates nothing and says so in a status. It cannot be asked not to
     create, so here the heartbeat that brings the topology is refused.
     """
-
-    def start(self, client: Client, version: int) -> CheckStreamsRun:
-        return CheckStreamsRun(self._rules, self._key, self._api, client)
-
-
-class CheckStreamsRun(CheckRun):
-    """One request."""
 
     __slots__ = ()
 

@@ -28,7 +28,7 @@ from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection, resolve
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, on_topic
-from kafka_sidecar.proxy.features.authorization.checks import Check, CheckRun, Rules
+from kafka_sidecar.proxy.features.authorization.checks import CheckRun, Rules
 from kafka_sidecar.proxy.features.authorization.topic_apis import is_replica
 from kafka_sidecar.proxy.features.denials import explained
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -66,8 +66,13 @@ def _terms(rules: Rules, client: Client, is_replica: bool = False) -> Terms:
     return Terms(rules.generation, client.principal, is_replica)
 
 
-class CheckFetch(Check):
+class CheckFetch:
     """The stage of Fetch, whose requests are mostly for topics that their client may read."""
+
+    def __init__(self, rules: Rules, key: int, api: CheckedApi) -> None:
+        self._rules = rules
+        self._key = key
+        self._api = api
 
     def relays(self, client: Client, seen: FetchGlance) -> bool:
         """Whether a request needs no check: its topics may be read, and it goes on with no session but its client's.
@@ -81,7 +86,7 @@ class CheckFetch(Check):
             return False
         return self.allows(client, seen)
 
-    def start(self, client: Client, version: int) -> CheckFetchRun:
+    def __call__(self, client: Client, version: int) -> CheckFetchRun:
         return CheckFetchRun(self, self._rules, self._key, self._api, client, version)
 
     def knows(self, client: Client, session_id: int, is_replica: bool = False) -> bool:
@@ -102,14 +107,13 @@ class CheckFetch(Check):
 class CheckFetchRun(CheckRun):
     """One Fetch and its response."""
 
-    __slots__ = ("_begins", "_stage", "_version")
+    __slots__ = ("_begins", "_stage")
 
     def __init__(
         self, stage: CheckFetch, rules: Rules, key: int, api: CheckedApi, client: Client, version: int
     ) -> None:
-        super().__init__(rules, key, api, client)
+        super().__init__(rules, key, api, client, version)
         self._stage = stage
-        self._version = version
         self._begins: Terms | None = None  # under which a session begins
 
     @property
@@ -155,20 +159,13 @@ def _key(group: str | None, member: str | None) -> bytes:
     return f"{group}\0{member}".encode("utf-8", "surrogateescape")
 
 
-class CheckShared(Check):
-    """The stage of ShareFetch and ShareAcknowledge."""
-
-    def start(self, client: Client, version: int) -> CheckSharedRun:
-        return CheckSharedRun(self._rules, self._key, self._api, client)
-
-
 class CheckSharedRun(CheckRun):
-    """One of these requests and its response."""
+    """One ShareFetch or ShareAcknowledge and its response."""
 
     __slots__ = ("_begins", "_session")
 
-    def __init__(self, rules: Rules, key: int, api: CheckedApi, client: Client) -> None:
-        super().__init__(rules, key, api, client)
+    def __init__(self, rules: Rules, key: int, api: CheckedApi, client: Client, version: int) -> None:
+        super().__init__(rules, key, api, client, version)
         self._session = b""
         self._begins: Terms | None = None  # under which a session begins
 

@@ -23,7 +23,8 @@ from kafka_sidecar.codec.messages import (
     offset_for_leader_epoch,
 )
 from kafka_sidecar.proxy.exchanges import elements
-from kafka_sidecar.proxy.exchanges.messages import GROUP_RESOURCE, TOPIC_RESOURCE, Rejection, reject_resource
+from kafka_sidecar.proxy.exchanges.elements import reject_element, reject_partitions
+from kafka_sidecar.proxy.exchanges.messages import GROUP_RESOURCE, TOPIC_RESOURCE, Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
@@ -60,16 +61,6 @@ def _deleted(of: str | delete_topics.DeleteTopicState, request: Any) -> Need:
     return on_topic(Operation.DELETE, of.topic_id if of.name is None else of.name)
 
 
-def _reject_records(of: delete_records.DeleteRecordsTopic, why: Rejection) -> Struct:
-    partitions = (
-        delete_records.DeleteRecordsPartitionResult(
-            partition_index=one.partition_index, low_watermark=-1, error_code=why.error_code
-        )
-        for one in of.partitions
-    )
-    return delete_records.DeleteRecordsTopicResult(name=of.name, partitions=tuple(partitions))
-
-
 def is_replica(request: fetch.FetchRequest) -> bool:
     """Whether a broker takes a Fetch for one of a follower."""
     return max(request.replica_id, request.replica_state.replica_id) >= 0
@@ -95,22 +86,6 @@ def _reject_fetch(of: fetch.FetchTopic, why: Rejection) -> Struct:
     return fetch.FetchableTopicResponse(topic=of.topic, topic_id=of.topic_id, partitions=tuple(partitions))
 
 
-def _reject_offsets(of: list_offsets.ListOffsetsTopic, why: Rejection) -> Struct:
-    partitions = (
-        list_offsets.ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=why.error_code)
-        for one in of.partitions
-    )
-    return list_offsets.ListOffsetsTopicResponse(name=of.name, partitions=tuple(partitions))
-
-
-def _reject_epochs(of: offset_for_leader_epoch.OffsetForLeaderTopic, why: Rejection) -> Struct:
-    partitions = (
-        offset_for_leader_epoch.EpochEndOffset(partition=one.partition, error_code=why.error_code)
-        for one in of.partitions
-    )
-    return offset_for_leader_epoch.OffsetForLeaderTopicResult(topic=of.topic, partitions=tuple(partitions))
-
-
 def _reject_producers(of: describe_producers.TopicRequest, why: Rejection) -> Struct:
     partitions = (
         describe_producers.PartitionResponse(
@@ -121,10 +96,6 @@ def _reject_producers(of: describe_producers.TopicRequest, why: Rejection) -> St
     return describe_producers.TopicResponse(name=of.name, partitions=tuple(partitions))
 
 
-def _reject_description(of: describe_topic_partitions.TopicRequest, why: Rejection) -> Struct:
-    return describe_topic_partitions.DescribeTopicPartitionsResponseTopic(name=of.name, error_code=why.error_code)
-
-
 TOPIC_APIS: Mapping[int, CheckedApi] = {
     ApiKey.DELETE_TOPICS: elements.DELETE_TOPICS.extended(CheckedApi, need_of=_deleted),
     ApiKey.DELETE_RECORDS: CheckedApi(
@@ -133,7 +104,12 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
         results="topics",
         arrays=("topics",),
         need_of=partial(named, Operation.DELETE),
-        reject=_reject_records,
+        reject=partial(
+            reject_partitions,
+            delete_records.DeleteRecordsTopicResult,
+            delete_records.DeleteRecordsPartitionResult,
+            low_watermark=-1,
+        ),
     ),
     ApiKey.CREATE_PARTITIONS: elements.CREATE_PARTITIONS.extended(CheckedApi, need_of=partial(named, Operation.ALTER)),
     ApiKey.ALTER_CONFIGS: elements.ALTER_CONFIGS.extended(CheckedApi, need_of=_altered),
@@ -147,7 +123,7 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
         results="results",
         arrays=("resources",),
         need_of=partial(_config_resource, Operation.DESCRIBE_CONFIGS),
-        reject=partial(reject_resource, partial(describe_configs.DescribeConfigsResult, configs=())),
+        reject=partial(reject_element, describe_configs.DescribeConfigsResult),
     ),
     ApiKey.FETCH: CheckedApi(
         request=fetch.FetchRequest,
@@ -163,7 +139,9 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
         results="topics",
         arrays=("topics",),
         need_of=partial(named, Operation.DESCRIBE),
-        reject=_reject_offsets,
+        reject=partial(
+            reject_partitions, list_offsets.ListOffsetsTopicResponse, list_offsets.ListOffsetsPartitionResponse
+        ),
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: CheckedApi(
         request=offset_for_leader_epoch.OffsetForLeaderEpochRequest,
@@ -171,7 +149,11 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
         results="topics",
         arrays=("topics",),
         need_of=partial(named_topic, Operation.DESCRIBE),
-        reject=_reject_epochs,
+        reject=partial(
+            reject_partitions,
+            offset_for_leader_epoch.OffsetForLeaderTopicResult,
+            offset_for_leader_epoch.EpochEndOffset,
+        ),
     ),
     ApiKey.DESCRIBE_PRODUCERS: CheckedApi(
         request=describe_producers.DescribeProducersRequest,
@@ -187,7 +169,7 @@ TOPIC_APIS: Mapping[int, CheckedApi] = {
         results="topics",
         arrays=("topics",),
         need_of=partial(named, Operation.DESCRIBE),
-        reject=_reject_description,
+        reject=partial(reject_element, describe_topic_partitions.DescribeTopicPartitionsResponseTopic),
         shown=shown_if(lambda topic: on_topic(Operation.DESCRIBE, topic.name or topic.topic_id)),
     ),
 }

@@ -20,6 +20,7 @@ from kafka_sidecar.codec.messages import (
     txn_offset_commit,
     write_txn_markers,
 )
+from kafka_sidecar.proxy.exchanges.elements import reject_partitions
 from kafka_sidecar.proxy.exchanges.messages import Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
@@ -32,7 +33,7 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_transaction,
     shown_if,
 )
-from kafka_sidecar.proxy.features.authorization.group_apis import committed, reject_commit
+from kafka_sidecar.proxy.features.authorization.group_apis import committed
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
 
 
@@ -134,7 +135,7 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
         arrays=("topics",),
         need_of=committed,
         reject=partial(
-            reject_commit,
+            reject_partitions,
             txn_offset_commit.TxnOffsetCommitResponseTopic,
             txn_offset_commit.TxnOffsetCommitResponsePartition,
         ),

@@ -70,14 +70,16 @@ TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 BREAKS = (OutOfOrderSequenceNumber, InvalidProducerEpoch, UnknownProducerId)  # only another producer can go on
 
 
-INVALID_TOPIC = 17  # Kafka's INVALID_TOPIC_EXCEPTION
 WHY = {
     int(ErrorCode.TOPIC_AUTHORIZATION_FAILED): "the brokers do not let the sidecar use it",
-    INVALID_TOPIC: "brokers accept no topic of this name",
+    int(ErrorCode.INVALID_TOPIC_EXCEPTION): "brokers accept no topic of this name",
 }
 NOT_TAKEN = "the brokers do not take them"
 # With these it is of no use to try again: letters that wait would hold up all others.
-FOR_GOOD = {INVALID_TOPIC, 37, 40, 42, 44}  # INVALID_PARTITIONS, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION
+FOR_GOOD = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_CONFIG,
+    ErrorCode.INVALID_REQUEST, ErrorCode.POLICY_VIOLATION,
+}  # fmt: skip
 REFUSED_S = 30.0  # after which it is tried again to create a topic
 NOT_ALLOWED = "the brokers do not let the sidecar create it"
 NOT_ALLOWED_CODES = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}

@@ -29,6 +29,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Family, counter, gauge
 
 log = logging.getLogger(__name__)
 
+WRITER_MODULE = "kafka_sidecar.proxy.features.dead_letters.kafka_topics"
 MIN_FLUSH_S = 1.0  # for the last letters, however little of the drain is left
 MAX_NAMED = 50  # partitions, of those that take nothing
 CHECK_S = 30.0  # how often it is looked whether topics exist that do not
@@ -71,7 +72,9 @@ class DeadLetters(Feature):
         self.lanes = HeldLanes(self._wake)
         self.store = Store(Buffer(config.share(section.max_buffered)), spool, self._wake, self.lanes)
         self.store.held.on_over = _log_over
-        self.sender: Sender[Parcel] = Sender(self.store, self._writer, _Lines(), "send dead letters")
+        self.sender: Sender[Parcel] = Sender(
+            self.store, self._writer, _Lines(), "send dead letters", imports=WRITER_MODULE
+        )
         self.store.is_failing = self.sender.is_failing
         self.store.being_sent = lambda: self.sender.being_sent
         self._rates = Rates(
@@ -290,7 +293,7 @@ def _log_over(lane: Lane) -> None:
 
 async def _import_topics() -> None:
     """Import aiokafka in a thread: a turn of the event loop would take 65 ms for it."""
-    await asyncio.to_thread(import_module, "kafka_sidecar.proxy.features.dead_letters.kafka_topics")
+    await asyncio.to_thread(import_module, WRITER_MODULE)
 
 
 def feature(site: Site) -> Feature:

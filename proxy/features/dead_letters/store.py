@@ -61,6 +61,8 @@ class Store:
         self.queued = 0  # letters that came into memory
         self._settled = 0  # of these: sent, refused or on disk
         self._in_memory = 0  # letters that are being sent, and are not on disk
+        # While some are written to disk: how many were taken from memory for it, and how many were on disk before.
+        self._moving: tuple[int, int] | None = None
         self.is_failing: Callable[[float], bool] = lambda after_s: False
         self.being_sent: Callable[[], Sequence[Parcel]] = lambda: ()
         self.spool_failure: str | None = None
@@ -107,9 +109,9 @@ class Store:
 
     @property
     def letters(self) -> int:
-        """That are not sent: in memory and on disk."""
-        on_disk = self.spool.letters if self.spool is not None else 0
-        return self.buffer.letters + self._in_memory + on_disk + self.held.letters
+        """That are not sent: in memory and on disk, or on their way there. Called in the event loop."""
+        moving, on_disk = self._moving or (0, self.spool.letters if self.spool is not None else 0)
+        return self.buffer.letters + moving + self._in_memory + on_disk + self.held.letters
 
     @property
     def bytes_on_disk(self) -> int | None:
@@ -270,19 +272,27 @@ class Store:
             parcels = merge(self.being_sent(), FRAME_BYTES)
             if self._from is not _From.MEMORY or not parcels:
                 return
-            kept = parcels[: await self._on_disk(spool.write, parcels) or 0]
-            if kept:
-                await self._on_disk(spool.skip, kept)
-                self._from = _From.DISK
-                self._in_memory -= _letters(kept)
-                self._settle(_letters(kept))
+            self._moving = 0, spool.letters
+            try:
+                kept = parcels[: await self._on_disk(spool.write, parcels) or 0]
+                if kept:
+                    await self._on_disk(spool.skip, kept)
+                    self._from = _From.DISK
+                    self._in_memory -= _letters(kept)
+                    self._settle(_letters(kept))
+            finally:
+                self._moving = None
 
     async def _move(self, spool: Spool) -> bool:
         """Write the oldest parcels in memory to disk; False: there is no room, or the disk fails."""
         async with self._turn:
-            parcels = merge(self.buffer.take(MOVED_BYTES), FRAME_BYTES)
-            written = await self._on_disk(spool.write, parcels) or 0
-            self.buffer.put_back(parcels[written:])
+            parcels, before = merge(self.buffer.take(MOVED_BYTES), FRAME_BYTES), spool.letters
+            self._moving = _letters(parcels), before
+            try:
+                written = await self._on_disk(spool.write, parcels) or 0
+                self.buffer.put_back(parcels[written:])
+            finally:
+                self._moving = None
             self._settle(_letters(parcels[:written]))
             return written == len(parcels) and bool(parcels)
 

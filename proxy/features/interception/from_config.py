@@ -39,6 +39,11 @@ def catalog(config: Config, report: Report, previous: InterceptorCatalog | None 
         raise ValueError(f"interceptors: {error}") from error
 
 
+def prepare(config: Config) -> None:
+    """Import the interceptors that a configuration may use."""
+    INTERCEPTORS.import_built_in(one.type for one in config.interceptors)
+
+
 def find_mistakes(config: Config) -> Iterator[Mistake]:
     """All that is wrong with interceptors; each is opened alone: `catalog` stops at the first mistake."""
     for index, one in enumerate(config.interceptors):
@@ -86,11 +91,7 @@ def hooks_of(guard: Guard) -> Iterable[str]:
 def _describe(settings: InterceptorSettings, guard: Guard, topic: str) -> dict[str, Any]:
     one = guard.interceptor
     own = getattr(one, "settings", None)
-    values = (
-        own.model_dump(mode="json", fallback=str, exclude_none=True)
-        if isinstance(own, Settings)
-        else dict(settings.settings)
-    )
+    values = _values(own) if isinstance(own, Settings) else dict(settings.settings)
     return {
         "name": guard.name,
         "class": f"{type(one).__module__}:{type(one).__qualname__}",

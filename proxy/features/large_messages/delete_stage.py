@@ -86,7 +86,7 @@ class Deletions:
     intervals: Intervals
     report: Report
 
-    def start(self, client: Client, version: int) -> DeletionsRun | None:
+    def __call__(self, client: Client, version: int) -> DeletionsRun | None:
         versions = DeleteRecordsRequest.declaration_.versions
         if versions is None or version not in versions or is_li_client(client.client_id, self.services.li_clients):
             return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
 
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.large_messages.serializers import DESERIALIZERS, SERIALIZERS, SegmentSerializer
@@ -78,24 +80,9 @@ def _settings(one: LargeTopic) -> TopicSettings | None:
     deserializer, _ = DESERIALIZERS.open(
         one.name, one.segment_deserializer, _class_path(one, one.segment_deserializer), one.segment_settings
     )
-    return TopicSettings(
-        max_message=one.max_message,
-        segment=one.segment,
-        max_batch=one.max_batch,
-        segment_format=one.segment_format,
-        serializer=_serializer(one),
-        deserializer=deserializer,
-        compacted=one.compacted,
-        on_missing=one.on_missing,
-        deliver_headers=one.deliver_headers,
-        timestamp_header=one.timestamp_header,
-        offsets=one.offsets,
-        look_back=one.look_back,
-        store=one.store,
-        object_above=one.object_above,
-        accept_segments=one.accept_segments,
-        max_tracked=one.max_tracked,
-    )
+    plug_ins: dict[str, Any] = {"serializer": _serializer(one), "deserializer": deserializer}
+    same = {field.name: getattr(one, field.name) for field in fields(TopicSettings) if field.name not in plug_ins}
+    return TopicSettings(**same, **plug_ins)
 
 
 def _serializer(one: LargeTopic) -> SegmentSerializer | None:

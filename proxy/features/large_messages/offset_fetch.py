@@ -68,7 +68,7 @@ class StoredOffsets:
     refused: Refused
     note_resumed: NoteResumed  # gets S and C of a partition of a topic with ``strict-li``, where they differ
 
-    def start(self, client: Client, version: int) -> StoredOffsetsRun | None:
+    def __call__(self, client: Client, version: int) -> StoredOffsetsRun | None:
         versions = OffsetFetchResponse.declaration_.versions
         if versions is None or version not in versions or is_li_client(client.client_id, self.services.li_clients):
             return None

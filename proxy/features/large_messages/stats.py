@@ -174,7 +174,7 @@ class PartitionReport(Report):
         intervals.complete(self._topic, self._partition, message_id, start, end, self._max_tracked)
 
     def was_aborted(self, offset: int, message_id: bytes) -> None:
-        self._stats.intervals.give_up(self._topic, self._partition, message_id)
+        self._stats.intervals.give_up(self._topic, self._partition, message_id, self._max_tracked)
 
     def seen(self, start: int, end: int) -> None:
         self._stats.intervals.see(self._topic, self._partition, start, end)
@@ -195,7 +195,7 @@ class PartitionReport(Report):
 
     def dropped(self, offset: int, reason: str, message_id: bytes | None) -> None:
         if message_id is not None:
-            self._stats.intervals.give_up(self._topic, self._partition, message_id)
+            self._stats.intervals.give_up(self._topic, self._partition, message_id, self._max_tracked)
         self._stats.dropped[reason] += 1
         if (suppressed := self._stats.lines.due(("large message not assembled", reason, self._name))) is not None:
             log.warning(

@@ -18,7 +18,7 @@ from kafka_sidecar.plugins.patterns import covers
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.config.producers import CODECS
-from kafka_sidecar.proxy.exchanges.repeated import Repeated, cut, describe_batch
+from kafka_sidecar.proxy.exchanges.repeated import Repeated, cut, explanation
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Rejections, Site, Stages
 from kafka_sidecar.proxy.features.producer_habits.clients import ACKS, Key, Producers
 from kafka_sidecar.proxy.features.producer_habits.habits import Entries, Entry, Fault, explain
@@ -213,8 +213,11 @@ class HabitStats:
         return map(_row, self.recent.newest(number))
 
     def explain(self, rejection_id: str) -> dict[str, Any] | None:
-        found = self.recent.find(rejection_id)
-        return _explain(found) if found is not None else None
+        if (found := self.recent.find(rejection_id)) is None:
+            return None
+        row, faults = _row(found), [cut(fault.of(found.key.topic)) for fault in found.faults]
+        producer = {**row["producer"], "source": found.source, "faults": faults}
+        return explanation(row, REMEDY, found.header, producer=producer)
 
 
 def keys_of(found: Violation, suppressed: int) -> dict[str, object]:
@@ -234,19 +237,20 @@ def keys_of(found: Violation, suppressed: int) -> dict[str, object]:
     }
 
 
-def _summary(found: Violation) -> dict[str, Any]:
+def _row(found: Violation) -> dict[str, Any]:
     """With the keys of a rejected batch, and its own."""
+    is_rejected = found.mode == "enforce"
     return {
         "id": found.id,
         "timestamp": timestamp(found.at),
         "topic": found.key.topic,
-        "partition": found.partition,
+        "partition": found.partition if found.partition >= 0 else None,
         "mode": found.mode,
         "policy": BY_HABITS,
         "reason": found.habits,
         "message": explain(found.key.topic, found.faults),
         "index": -1,
-        "rejected_records": max(0, found.header.count) if found.header is not None and found.mode == "enforce" else 0,
+        "rejected_records": max(0, found.header.count) if found.header is not None and is_rejected else 0,
         "session": found.session,
         "client": found.client,
         "client_id": found.key.client_id,
@@ -258,42 +262,10 @@ def _summary(found: Violation) -> dict[str, Any]:
             "times": found.times,
             "since": timestamp(found.since),
         },
-    }
-
-
-def _row(found: Violation) -> dict[str, Any]:
-    return {
-        **_summary(found),
-        "partition": found.partition if found.partition >= 0 else None,
-        "outcome": "rejected" if found.mode == "enforce" else "allowed",
+        "outcome": "rejected" if is_rejected else "allowed",
         "client_software": found.key.software,
         "principal": found.key.principal,
     }
-
-
-def _explain(found: Violation) -> dict[str, Any]:
-    summary = _summary(found)
-    return {
-        **{name: summary[name] for name in ("id", "timestamp", "topic", "partition", "mode")},
-        "outcome": "rejected" if found.mode == "enforce" else "allowed",
-        **{name: summary[name] for name in ("policy", "reason", "message", "rejected_records")},
-        "records": [],
-        "client": {
-            "session": found.session,
-            "client": found.client,
-            "client_id": found.key.client_id,
-            "client_software": found.key.software,
-            "principal": found.key.principal,
-        },
-        "batch": describe_batch(found.header),
-        "configuration": None,
-        "producer": {
-            **summary["producer"],
-            "source": found.source,
-            "faults": [cut(fault.of(found.key.topic)) for fault in found.faults],
-        },
-        "remedy": REMEDY,
-    }  # fmt: skip
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:

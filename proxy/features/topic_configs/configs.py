@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.policies.contract import NO_POLICY, TopicPolicy
@@ -36,12 +36,7 @@ from kafka_sidecar.proxy.features.topic_configs.entries import (
     schema_argument,
 )
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import Store, StoreError, TopicIds
-from kafka_sidecar.proxy.features.topic_configs.stages import (
-    CONFIGS_APIS,
-    AlterConfigs,
-    DeleteTopics,
-    DescribeConfigs,
-)
+from kafka_sidecar.proxy.features.topic_configs.stages import stages_of
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
@@ -161,13 +156,7 @@ class TopicConfigs(Feature):
         yield counter("topic_configs_unreadable_records", about, self.unreadable)
 
     def stages(self) -> Stages:
-        return Stages(
-            messages={
-                ApiKey.DESCRIBE_CONFIGS: DescribeConfigs(self),
-                ApiKey.DELETE_TOPICS: DeleteTopics(self),
-                **{key: AlterConfigs(api, self) for key, api in CONFIGS_APIS.items()},
-            }
-        )
+        return Stages(messages=stages_of(self))
 
     def seen(self, topics: Iterable[tuple[bytes, str]]) -> None:
         """(id, name) of topics as the cluster has them now, from a Metadata response."""

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
@@ -53,24 +54,12 @@ from kafka_sidecar.proxy.features.topic_configs.entries import (
 from kafka_sidecar.proxy.relay.exchange import Client
 
 
-class AlterConfigs(MessageStage):
-    """The stage of an API that sets topic configs."""
-
-    def __init__(self, api: ConfigsApi, keeper: Keeper) -> None:
-        self._api = api
-        self._keeper = keeper
-
-    def start(self, client: Client, version: int) -> AlterConfigsRun | None:
-        known = version >= APIS[self._api.key].min_version  # older ones are the broker's alone
-        return AlterConfigsRun(self._api, client, version, self._keeper) if known else None
-
-
 class AlterConfigsRun(MessageRun):
     """One request that sets topic configs, and its response."""
 
     __slots__ = ("_api", "_changes", "_client", "_cut", "_keeper", "_rejections", "_validate_only", "_version")
 
-    def __init__(self, api: ConfigsApi, client: Client, version: int, keeper: Keeper) -> None:
+    def __init__(self, api: ConfigsApi, keeper: Keeper, client: Client, version: int) -> None:
         self._api = api
         self._client = client
         self._version = version
@@ -205,22 +194,12 @@ def _with_topic_id(change: Change, result: Any) -> Change:
     return change if topic_id == NO_ID else replace(change, topic_id=topic_id)
 
 
-class DeleteTopics(MessageStage):
-    """The stage of DeleteTopics."""
-
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-
-    def start(self, client: Client, version: int) -> DeleteTopicsRun | None:
-        return DeleteTopicsRun(self._keeper) if version >= APIS[ApiKey.DELETE_TOPICS].min_version else None
-
-
 class DeleteTopicsRun(MessageRun):
     """One DeleteTopics request and its response."""
 
     __slots__ = ("_entries", "_keeper")
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, client: Client, version: int) -> None:
         self._keeper = keeper
         # Looked up before the broker is asked: what is set later may be for a topic that is created again.
         self._entries: list[Entry] = []
@@ -250,16 +229,6 @@ class DeleteTopicsRun(MessageRun):
 DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
 
 
-class DescribeConfigs(MessageStage):
-    """The stage of DescribeConfigs."""
-
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-
-    def start(self, client: Client, version: int) -> DescribeConfigsRun | None:
-        return DescribeConfigsRun(self._keeper) if version >= APIS[ApiKey.DESCRIBE_CONFIGS].min_version else None
-
-
 class DescribeConfigsRun(MessageRun):
     """One DescribeConfigs request and its response.
 
@@ -268,7 +237,7 @@ class DescribeConfigsRun(MessageRun):
 
     __slots__ = ("_documented", "_keeper", "_synonyms", "_wanted")
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, client: Client, version: int) -> None:
         self._keeper = keeper
         self._wanted: dict[str, list[OwnConfig]] = {}  # by topic
         self._synonyms = self._documented = False
@@ -421,3 +390,17 @@ CONFIGS_APIS: Mapping[int, ConfigsApi] = {
         ),
     )
 }
+
+
+def stages_of(keeper: Keeper) -> dict[int, MessageStage]:
+    """By API. Versions that cannot be read are older, and the broker's alone."""
+    runs: dict[int, MessageStage] = {
+        ApiKey.DESCRIBE_CONFIGS: partial(DescribeConfigsRun, keeper),
+        ApiKey.DELETE_TOPICS: partial(DeleteTopicsRun, keeper),
+        **{key: partial(AlterConfigsRun, api, keeper) for key, api in CONFIGS_APIS.items()},
+    }
+    return {key: partial(_begin, APIS[ApiKey(key)].min_version, run) for key, run in runs.items()}
+
+
+def _begin(oldest: int, run: MessageStage, client: Client, version: int) -> MessageRun | None:
+    return run(client, version) if version >= oldest else None

@@ -29,7 +29,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import decode_response, encode_request
+from kafka_sidecar.codec.envelope import decode_response
 from kafka_sidecar.codec.message import Message, Struct, first_version, replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_sidecar.codec.messages.metadata import (
@@ -49,7 +49,7 @@ from kafka_sidecar.codec.messages.streams_group_heartbeat import (
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.elements import Cut, ElementsApi
 from kafka_sidecar.proxy.exchanges.limits import offload
-from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, OpenMessage, Rejection
+from kafka_sidecar.proxy.exchanges.messages import NO_TOPIC, MessageRun, OpenMessage, Rejection
 from kafka_sidecar.proxy.features.denials import Denied
 from kafka_sidecar.proxy.features.topic_guards.guards import Guard, Violation, quoted
 from kafka_sidecar.proxy.features.topic_guards.stages import (
@@ -60,10 +60,9 @@ from kafka_sidecar.proxy.features.topic_guards.stages import (
     Site,
     creation,
 )
-from kafka_sidecar.proxy.relay.exchange import Client, Send
+from kafka_sidecar.proxy.relay.exchange import Client
 
 CAN_SAY = first_version(MetadataRequest, "allow_auto_topic_creation")
-NO_TOPIC = "-/-"  # no topic can have this name, so no broker creates it
 NOT_THERE = Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
 # Of a topic that is named for the first time: one that is not created, and one that is being created.
 NEW = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -104,16 +103,6 @@ METADATA = ElementsApi(
 )
 
 
-class NamedTopics(MessageStage):
-    """The stage of Metadata."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def start(self, client: Client, version: int) -> NamedTopicsRun:
-        return NamedTopicsRun(self._site, client, version)
-
-
 class NamedTopicsRun(MessageRun):
     """One Metadata request and its response."""
 
@@ -144,7 +133,7 @@ class NamedTopicsRun(MessageRun):
         others = tuple(topic for topic in message.topics if topic.name and topic.name not in enforced)
         if any(not self._site.is_known(topic.name or "") for topic in others):
             # These may be created: the broker does so when it is asked for them alone.
-            yield from self._send(request, replace_fields(message, topics=others), self._version)
+            yield from request.ask(replace_fields(message, topics=others), self._version, self._client)
         request.replace(replace_fields(message, allow_auto_topic_creation=False))
 
     def response(self, response: OpenMessage) -> Steps[None]:
@@ -177,7 +166,7 @@ class NamedTopicsRun(MessageRun):
         """Remove topics that do not exist: the broker would create them."""
         asked = tuple(MetadataRequestTopic(name=name) for name in names)
         question = replace_fields(message, topics=asked, allow_auto_topic_creation=False)
-        frame = yield from self._send(request, question, CAN_SAY)
+        frame = yield from request.ask(question, CAN_SAY, self._client)
         cut = yield from offload(partial(_without_missing, message, names, frame), request.elements)
         if not cut.rejected:
             return
@@ -185,12 +174,6 @@ class NamedTopicsRun(MessageRun):
         if not rest.topics and not self._version:  # where no topics stand for all
             rest = replace_fields(rest, topics=(MetadataRequestTopic(name=NO_TOPIC),))
         request.replace(rest)
-
-    def _send(self, request: OpenMessage, message: Message, version: int) -> Steps[bytes]:
-        encode = partial(encode_request, message, version, request.correlation_id, self._client.client_id)
-        (answer,) = yield Send(((yield from offload(encode, request.elements)),))
-        frame: bytes = answer
-        return frame
 
 
 def _without_missing(message: MetadataRequest, names: Collection[str], frame: bytes) -> Cut:
@@ -201,20 +184,13 @@ def _without_missing(message: MetadataRequest, names: Collection[str], frame: by
     return METADATA.cut(message, [NOT_THERE if topic.name in missing else None for topic in message.topics or ()])
 
 
-class StreamsTopics(MessageStage):
-    """The stage of StreamsGroupHeartbeat."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def start(self, client: Client, version: int) -> StreamsRun:
-        return StreamsRun(_API, self._site, client, version)
-
-
 class StreamsRun(CreationRun):
     """One heartbeat; its response is the broker's, or it is refused."""
 
     __slots__ = ()
+
+    def __init__(self, site: Site, client: Client, version: int) -> None:
+        super().__init__(_API, site, client, version)
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         topology = (yield from request.read(StreamsGroupHeartbeatRequest)).topology
@@ -253,8 +229,7 @@ class StreamsRun(CreationRun):
         question = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
         )
-        encode = partial(encode_request, question, CAN_NAME_ALONE, request.correlation_id, self._client.client_id)
-        (answer,) = yield Send(((yield from offload(encode, request.elements)),))
+        answer = yield from request.ask(question, CAN_NAME_ALONE, self._client)
         return (yield from offload(partial(_counts, topology, answer), request.elements))
 
     def _close(self, one: Checked, result: Any) -> None:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import decode_response, encode_request
+from kafka_sidecar.codec.envelope import decode_response
 from kafka_sidecar.codec.message import Message, first_version, replace_fields
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicResult
 from kafka_sidecar.codec.messages.describe_configs import (
@@ -33,6 +33,7 @@ from kafka_sidecar.proxy.exchanges.elements import Cut, ElementsApi, rejection_o
 from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import (
     TOPIC_RESOURCE,
+    UNKNOWN_ID,
     MessageRun,
     MessageStage,
     OpenMessage,
@@ -49,15 +50,12 @@ from kafka_sidecar.proxy.features.topic_guards.guards import (
     Violation,
     describe,
 )
-from kafka_sidecar.proxy.relay.exchange import Client, Send
+from kafka_sidecar.proxy.relay.exchange import Client
 
 DEFAULT = -1  # of numbers that the broker is to choose (KIP-464)
 WITH_NUMBERS = first_version(CreatableTopicResult, "num_partitions")
 DESCRIBED = 1  # the version of our own DescribeConfigs
 OF_THE_TOPIC, OF_KAFKA = 1, 5  # Kafka's DescribeConfigsResponse.ConfigSource
-
-
-UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
 
 
 class What(NamedTuple):
@@ -121,17 +119,6 @@ class GuardedApi(ElementsApi):
     name_of: Callable[[Any], str | bytes | None]  # the topic's name or its id; None: it is no topic
     without: Callable[[Any, Collection[str]], Any] | None = None  # an element without these configs
     question_from: int | None = 0  # the oldest version in which a broker can be asked first; None: it cannot
-
-
-class GuardTopics(MessageStage):
-    """The stage of one API."""
-
-    def __init__(self, api: GuardedApi, site: Site) -> None:
-        self._api = api
-        self._site = site
-
-    def start(self, client: Client, version: int) -> GuardTopicsRun:
-        return _RUNS.get(self._api.key, GuardTopicsRun)(self._api, self._site, client, version)
 
 
 class GuardTopicsRun(MessageRun):
@@ -307,8 +294,7 @@ class IncrementalRun(GuardTopicsRun):
             for one in asked
         )
         question = DescribeConfigsRequest(resources=resources, include_synonyms=True)
-        encode = partial(encode_request, question, DESCRIBED, request.correlation_id, self._client.client_id)
-        (answer,) = yield Send(((yield from offload(encode, request.elements)),))
+        answer = yield from request.ask(question, DESCRIBED, self._client)
         decode = partial(decode_response, DescribeConfigsResponse, answer, DESCRIBED)
         opened = yield from offload(decode, request.elements)
         results = {result.resource_name: result for result in opened.message.results}
@@ -454,7 +440,12 @@ GUARDED_APIS: Mapping[int, GuardedApi] = {
         ),
     )
 }  # fmt: skip
-_RUNS: Mapping[int, type[GuardTopicsRun]] = {
+_RUNS: Mapping[int, type[GuardTopicsRun]] = {  # in place of `GuardTopicsRun`
     ApiKey.CREATE_TOPICS: CreationRun,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: IncrementalRun,
 }
+
+
+def guard_topics(key: int, site: Site) -> MessageStage:
+    """The stage of one of these APIs."""
+    return partial(_RUNS.get(key, GuardTopicsRun), GUARDED_APIS[key], site)

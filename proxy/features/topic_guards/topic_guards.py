@@ -21,9 +21,9 @@ from kafka_sidecar.proxy.exchanges.messages import MessageStage
 from kafka_sidecar.proxy.features import feature as features
 from kafka_sidecar.proxy.features.denials import Denial, Denials, Source
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Stages
-from kafka_sidecar.proxy.features.topic_guards.automatic import NamedTopics, StreamsTopics
+from kafka_sidecar.proxy.features.topic_guards.automatic import NamedTopicsRun, StreamsRun
 from kafka_sidecar.proxy.features.topic_guards.guards import Guards
-from kafka_sidecar.proxy.features.topic_guards.stages import GUARDED_APIS, GuardTopics, Site
+from kafka_sidecar.proxy.features.topic_guards.stages import Site, guard_topics
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 
 log = logging.getLogger(__name__)
@@ -99,12 +99,12 @@ class TopicGuards(Feature):
             ApiKey.ALTER_PARTITION_REASSIGNMENTS: site.guards.any(lambda guard: guard.replication_factor.is_set),
         }
         stages: dict[int, MessageStage] = {
-            key: GuardTopics(GUARDED_APIS[key], site) for key, is_wanted in wanted.items() if is_wanted
+            key: guard_topics(key, site) for key, is_wanted in wanted.items() if is_wanted
         }
         if site.guards.any(lambda guard: guard.limits_automatic_creation):
-            stages[ApiKey.METADATA] = NamedTopics(site)
+            stages[ApiKey.METADATA] = partial(NamedTopicsRun, site)
         if site.guards.any(lambda guard: guard.limits_creation):
-            stages[ApiKey.STREAMS_GROUP_HEARTBEAT] = StreamsTopics(site)
+            stages[ApiKey.STREAMS_GROUP_HEARTBEAT] = partial(StreamsRun, site)
         return Stages(messages=stages)
 
     def families(self) -> Iterable[Family]:

@@ -146,8 +146,7 @@ class PolicyLook:
         consumed = self._found if self._is_known else self._guess()
         if consumed is None:
             return 0  # a thread is where a wait is
-        plan = consumed.applied.plan
-        return 0 if plan.pace.needs_thread else plan.records_at_once
+        return consumed.applied.plan.records_at_once
 
     @property
     def bytes_at_once(self) -> int:
@@ -167,7 +166,7 @@ class PolicyLook:
             self._withhold(None)
             return None
         try:
-            consumed = self._find()
+            consumed = self._found if self._is_known else self._find()
         except MisconfiguredError as error:
             if not error.enforces:
                 return records

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from kafka_sidecar.plugins.settings import FileSettings, quote
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings, parse_items
 from kafka_sidecar.policies.plans import OnFailure
+from kafka_sidecar.policies.registry import POLICIES
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
 from kafka_sidecar.proxy.config.registries import registries
 from kafka_sidecar.proxy.config.sections import Consume, Policy, Topic
 from kafka_sidecar.proxy.features.validation.rules import ConsumeRule, Rules, TopicConfig, TopicRule
 
+_WORD = re.compile(r"[\w-]+")
+
 
 def catalog(config: Config, report: OnFailure) -> PolicyCatalog:
     """The policies of a configuration. Raises ValueError: one line that says which is wrong."""
     return PolicyCatalog(
         {name: _settings(config, name, policy) for name, policy in config.policies.items()}, _facade(config), report
+    )
+
+
+def prepare(config: Config) -> None:
+    """Import the policies that a configuration may use, before it is looked at."""
+    strings = (text for topic in config.topics for _, text in _strings(topic))
+    POLICIES.import_built_in(
+        {policy.type or name for name, policy in config.policies.items()}.union(*map(_WORD.findall, strings))
     )
 
 

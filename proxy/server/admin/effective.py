@@ -222,6 +222,9 @@ def describe_topic(server: Server, name: str) -> dict[str, Any]:
         "validation": _validation(server, name, topic_id),
         "interceptors": interception.describe_topic(name) if interception is not None else [],
         "producers": habits.describe_topic(name) if habits is not None else [],
+        "features": {
+            group: state for group, feature in server.features.made.items() if (state := feature.topic_state(name))
+        },
     }
 
 

@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.config.reload import with_reloaded
-from kafka_sidecar.proxy.features.compose import find_mistakes
+from kafka_sidecar.proxy.config.reload import FindMore, with_reloaded
 from kafka_sidecar.proxy.runtime.program import Stop
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.server.admin.pages import Admin
@@ -103,8 +102,8 @@ def _prepare(start: Start, channel: Channel) -> Process:
     max_rate = config.share(config.log.max_rate)
     rate = configure(config.log.level, max_rate, config.worker.number, config.log.format)
 
-    def read_config() -> Config:
-        return load(start.path, os.environ, start.flags, find_mistakes).for_worker(config.worker)
+    def read_config(find_more: FindMore) -> Config:
+        return load(start.path, os.environ, start.flags, find_more).for_worker(config.worker)
 
     process = Process(config, start.path, read_config, rate)
     process.on_applied = lambda loaded: channel.send(Applied(with_reloaded(config, loaded)))

@@ -17,6 +17,7 @@ from support.avro_values import written
 from support.schema_registry import RegistryInMemory
 
 from kafka_sidecar.plugins.settings import FileSettings
+from kafka_sidecar.policies.builtin import cel as cel_module
 from kafka_sidecar.policies.builtin.cel import compile_program
 from kafka_sidecar.policies.catalog import PolicyCatalog, PolicySettings
 from kafka_sidecar.policies.contract import ALL, Hints, TopicMetadata
@@ -116,6 +117,22 @@ def test_the_message_to_the_client_can_be_configured(refusals: Refusals) -> None
 )
 def test_the_hints_name_the_fields_that_the_condition_uses(expression: str, hints: Hints) -> None:
     assert compile_program(expression).hints == hints
+
+
+def test_many_expressions_share_what_is_the_same_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[Any]()
+    library: Any = vars(cel_module)["cel"]
+    new_env = library.NewEnv
+
+    def counted(**settings: Any) -> Any:
+        made.append(settings)
+        return new_env(**settings)
+
+    monkeypatch.setattr(library, "NewEnv", counted)
+    cel_module._environment.cache_clear()
+    for number in range(50):
+        compile_program(f"topic != 'never-{number}' && value.a > 1")
+    assert len(made) == 3  # with all variables, without topic, without value
 
 
 def test_a_condition_on_the_topic_alone_decodes_no_batch(batch: Callable[..., Any], orders: Any) -> None:

@@ -62,6 +62,30 @@ async def test_a_broker_of_the_cluster_that_is_down_fails_though_a_server_answer
         assert line.startswith(f"failed   broker 2 127.0.0.1:{down.port}: refused the connection; is it up")
 
 
+async def test_a_broker_that_says_its_versions_in_version_0_alone_is_asked_in_that() -> None:
+    """As brokers before Kafka 2.4 and librdkafka's mock: UNSUPPORTED_VERSION, without a list."""
+
+    def answer(versions: list[dict[str, int]]) -> Answer:
+        async def old(_: FakeBroker, request: Request) -> bytes:
+            error, listed = (0, versions) if request.version == 0 else (35, [])
+            made = oracle.response(ApiKey.API_VERSIONS, 0, error_code=error, api_keys=listed)
+            return oracle.response_frame(made, request.correlation_id)
+
+        return old
+
+    async with FakeBroker(1) as broker:
+        known = [{"api_key": key, "min_version": 0, "max_version": 12} for key in (0, 1, 3)]
+        broker.answers[ApiKey.API_VERSIONS] = answer(known)
+        assert f"ok       bootstrap {broker.address}: answers: no TLS" in await lines(broker)
+        broker.answers[ApiKey.API_VERSIONS] = answer([{"api_key": 3, "min_version": 0, "max_version": 8}])
+        found = await lines(broker)
+        assert f"ok       bootstrap {broker.address}: answers: no TLS" in found
+        assert (
+            f"failed   versions {broker.address}: Metadata 0 to 8, 12 is needed; use brokers of Kafka 3.9 or newer"
+            in found
+        )
+
+
 async def test_servers_of_two_clusters_are_a_mistake() -> None:
     async with FakeBroker(1) as one, FakeBroker(2) as other:
         one.answers[ApiKey.METADATA], other.answers[ApiKey.METADATA] = of_cluster("aaa"), of_cluster("bbb")

@@ -1,4 +1,4 @@
-"""`connections` and `rejections`: one line each, chosen by filters, hostile names as text."""
+"""`connections`, `rejections` and `topics`: one line each, chosen by filters, hostile names as text."""
 
 from __future__ import annotations
 
@@ -167,3 +167,20 @@ async def test_rejections_of_a_sidecar_are_chosen_by_their_values() -> None:
             assert first not in (await command(port, "rejections", *words)).output, words
         limited = json.loads((await command(port, "rejections", "--limit", "1", "--json")).output)
         assert [one["partition"] for one in limited["rejections"]] == [4]
+
+
+def test_a_topic_has_a_line_for_what_each_feature_says_of_it() -> None:
+    said = {
+        "rate_limits": {"rate limits": ["shop", "all"]},
+        "dead_letters": {"dead letters": "orders.dlq", "of shadow": False},
+        "auditing": {"audited": True},
+        "producer_habits": {"habits": ["entry 1: acks"]},
+    }
+    topic = {"topic": "orders", "validation": {"why": "off"}, "interceptors": [], "features": said}
+    output, _ = listed("topics", "orders", pages={"/topics/orders": topic})
+    assert output.splitlines() == [
+        "orders: not validated: off",
+        "  rate limits: shop; all",
+        "  dead letters: orders.dlq",
+        "  audited: yes",
+    ]

@@ -7,8 +7,12 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +78,7 @@ def written(path: Path, **settings: Any) -> None:
 @asynccontextmanager
 async def watched(path: Path, apply: Callable[[Config], None]) -> AsyncIterator[Reload]:
     running = load(path, {}, {})
-    reload = Reload(path, running, lambda: load(path, {}, {}), apply, REPORTS.append)
+    reload = Reload(path, running, partial(load, path, {}, {}), apply, REPORTS.append)
     task = spawn(reload.watch(), "watch the configuration")
     try:
         yield reload
@@ -148,7 +152,7 @@ async def test_a_file_that_the_configuration_was_loaded_from_is_a_change_too(tmp
     written(path)
     schema.write_text("1")
     reload = Reload(
-        path, load(path, {}, {}), lambda: load(path, {}, {}), applied.append, REPORTS.append, lambda: [schema]
+        path, load(path, {}, {}), partial(load, path, {}, {}), applied.append, REPORTS.append, lambda: [schema]
     )
     task = spawn(reload.watch(), "watch the configuration")
     try:
@@ -162,6 +166,96 @@ async def test_a_file_that_the_configuration_was_loaded_from_is_a_change_too(tmp
         await until(lambda: len(applied) == 2)
     finally:
         await stop(task)
+
+
+async def test_a_file_is_read_and_prepared_in_a_thread_while_clients_are_served(tmp_path: Path) -> None:
+    path, done = tmp_path / "sidecar.yaml", list[tuple[str, bool]]()
+    served, loop = threading.Event(), asyncio.get_running_loop()
+    written(path)
+
+    def note(what: str) -> None:
+        done.append((what, threading.current_thread() is threading.main_thread()))
+
+    def prepare(config: Config) -> None:
+        loop.call_soon_threadsafe(served.set)  # only a loop that turns does this
+        assert served.wait(10)
+        note(f"prepare {config.topics[0].name}")
+
+    reload = Reload(
+        path, load(path, {}, {}), partial(load, path, {}, {}), lambda config: note("apply"), REPORTS.append,
+        prepare=prepare,
+    )  # fmt: skip
+    written(path, **orders())
+    reload.request()
+    task = spawn(reload.watch(), "watch the configuration")
+    try:
+        await until(lambda: REPORTS)
+    finally:
+        await stop(task)
+    assert done == [("prepare orders", False), ("apply", True)]
+
+
+async def test_plug_ins_of_an_invalid_file_are_loaded_in_the_thread_of_the_loop(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, looked, applied = tmp_path / "sidecar.yaml", list[bool](), list[Config]()
+    written(path)
+
+    def find_more(config: Config) -> Iterable[Mistake]:
+        looked.append(threading.current_thread() is threading.main_thread())
+        yield Mistake(("policies", "stub"), "cannot be imported")
+
+    reload = Reload(
+        path, load(path, {}, {}), partial(load, path, {}, {}), applied.append, REPORTS.append, find_more=find_more
+    )
+    written(path, listne="a:1", policies={"stub": {}})
+    reload.request()
+    task = spawn(reload.watch(), "watch the configuration")
+    try:
+        await until(lambda: REJECTED in caplog.messages)
+    finally:
+        await stop(task)
+    assert (looked, applied, REPORTS) == ([True], [], [None])
+    assert "cannot be imported" in vars(caplog.records[-1])["detail"]
+
+
+def test_nothing_but_single_modules_is_imported_when_a_prepared_configuration_is_applied(tmp_path: Path) -> None:
+    every = {
+        "authorization": {"default": "allow", "rules": [{"principals": ["*"], "operations": ["all"], "topics": ["a"]}]},
+        "dead_letters": {"create": {}},
+        "interceptors": [{"type": "add_header", "headers": {"a": "b"}}, "latency"],
+        "large_messages": {"topics": [{"name": "a"}]},
+        "policies": {"dated": {"type": "timestamp"}},
+        "producers": [{"topics": ["*"]}],
+        "rate_limits": [{"name": "all", "requests": 100, "action": "throttle"}],
+        "topic_guards": [{"delete": "deny"}],
+        "topics": [{"name": "a", "policy": "json, dated", "dead_letters": "dlq", "consume": "hide"}],
+    }
+    written(tmp_path / "before")
+    written(tmp_path / "after", **every)
+    code = """
+import asyncio, sys
+from pathlib import Path
+from kafka_sidecar.proxy.config.loading import load
+from kafka_sidecar.proxy.server.server import Server
+from kafka_sidecar.proxy.telemetry.metrics import Metrics
+
+async def run(before, after):
+    config, new = (load(Path(one), {}, {}) for one in (before, after))
+    server = Server(config, Metrics())
+    server.apply(config)
+    for step in (server.features.prepare, server.apply):
+        known = set(sys.modules)
+        step(new)
+        print(len([name for name in sys.modules.keys() - known if name.startswith("kafka_sidecar")]))
+
+asyncio.run(run(*sys.argv[1:]))
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "before"), str(tmp_path / "after")]
+    counts = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.split()
+    prepared, applied = map(int, counts)
+    assert prepared > 100
+    assert applied <= 3
 
 
 async def test_a_missing_file_is_logged_once_and_the_configuration_stays(

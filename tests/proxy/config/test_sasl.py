@@ -11,7 +11,8 @@ from pydantic import SecretStr, ValidationError
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.proxy.config.loading import Config, load
 from kafka_sidecar.proxy.config.mistakes import ConfigError
-from kafka_sidecar.proxy.config.sasl import MODULES, ClientSasl, SecretError, parse_jaas, read_secret, reject_inline
+from kafka_sidecar.proxy.config.sasl import MODULES, ClientSasl, SecretError, parse_jaas, read_secret
+from kafka_sidecar.proxy.config.tls import reject_inline
 
 PLAIN, SCRAM, BEARER = MODULES
 JAAS = "KAFKA_SIDECAR__BROKERS__SASL__JAAS_CONFIG"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from support.client import FakeClient
 from support.dialogue import Dialogue
@@ -12,7 +14,7 @@ from support.produce_requests import batch, topic_id
 from support.share_fetches import acquired_in, begin, partition, partitions_in, share_request, share_response
 
 from kafka_sidecar.proxy.exchanges.limits import Limits
-from kafka_sidecar.proxy.exchanges.share_fetch import LimitedResponses
+from kafka_sidecar.proxy.exchanges.share_fetch import LimitedResponse
 from kafka_sidecar.proxy.relay.exchange import TopicNames
 
 UNKNOWN_TOPIC_ID = 100
@@ -59,7 +61,7 @@ def test_a_topic_whose_name_the_cluster_knows_is_intercepted() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_request_asks_for_no_more_than_may_be_buffered(version: int) -> None:
-    exchange = driven(LimitedResponses(Limits(max_response=1000)), version=version, client=FakeClient())
+    exchange = driven(partial(LimitedResponse, Limits(max_response=1000)), version=version, client=FakeClient())
     assert exchange is not None
     assert exchange.request(share_request(version)) == share_request(version, max_bytes=1000)
     small = share_request(version, max_bytes=999)

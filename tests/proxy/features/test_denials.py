@@ -159,7 +159,7 @@ def test_a_name_that_is_no_text_is_written(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_what_no_rule_rejects_is_no_denial() -> None:
-    from kafka_sidecar.proxy.features.authorization.checks import UNKNOWN_ID
+    from kafka_sidecar.proxy.exchanges.messages import UNKNOWN_ID
 
     counts: Counter[tuple[str, str, str]] = Counter()
     Denials(counts, lambda: 0.0).record(ApiKey.PRODUCE, [UNKNOWN_ID], FakeClient())

@@ -12,7 +12,14 @@ from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.relay.exchange import Closing
-from kafka_sidecar.proxy.runtime.connection_state import describe_open, describe_request, end_keys, end_kind, recorded
+from kafka_sidecar.proxy.runtime.connection_state import (
+    closed_keys,
+    describe_open,
+    describe_request,
+    end_keys,
+    end_kind,
+    recorded,
+)
 
 ASKED = request(ApiKey.HEARTBEAT, 3, 7)
 
@@ -21,7 +28,7 @@ async def test_the_end_of_a_connection_says_who_how_much_and_why() -> None:
     async with FakeBroker(1) as broker, serving(broker) as server, connected(port_of(server)) as client:
         answered = await client.ask(ASKED)
         (connection,) = server.connections
-        keys = end_keys(connection, Closing("drain", "the sidecar stops"))
+        keys = end_keys(connection, closed_keys(connection, Closing("drain", "the sidecar stops")))
         assert {name: value for name, value in keys.items() if name not in ("duration_s", "client")} == {
             "session": 1, "listener": "bootstrap", "client_id": "app", "client_software": None, "principal": None,
             "requests": 1, "responses": 1, "in_flight": 0, "bytes_from_client": len(ASKED),

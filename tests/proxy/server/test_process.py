@@ -27,7 +27,7 @@ async def test_it_serves_reloads_on_sighup_and_stops_on_sigterm(
     file = tmp_path / "kafka-sidecar.yaml"
     file.touch()
     settings = config("127.0.0.1:1", admin={"listen": "127.0.0.1:0"})
-    serving = asyncio.ensure_future(serve(settings, file, lambda: settings, LogRate(100, time.monotonic)))
+    serving = asyncio.ensure_future(serve(settings, file, lambda find_more: settings, LogRate(100, time.monotonic)))
     await until(lambda: serving.done() or "serving" in caplog.messages)
     os.kill(os.getpid(), signal.SIGHUP)
     await until(lambda: "configuration applied" in caplog.messages)
@@ -47,7 +47,7 @@ async def test_it_stops_once_its_clients_have_gone_if_that_is_configured(caplog:
     caplog.set_level(logging.INFO)
     limits = {"exit_when_unused": "30ms"}
     settings = config("127.0.0.1:1", admin={"listen": "127.0.0.1:0"}, connections=limits)
-    serving = asyncio.ensure_future(serve(settings, None, lambda: settings, LogRate(100, time.monotonic)))
+    serving = asyncio.ensure_future(serve(settings, None, lambda find_more: settings, LogRate(100, time.monotonic)))
     await until(lambda: serving.done() or "serving" in caplog.messages)
     async with connected(int(settings.listen.rpartition(":")[2])):
         await asyncio.sleep(0.1)  # more than twice as long as what is configured

@@ -286,9 +286,7 @@ def _topic(server: Server, name: str) -> dict[str, Any]:
         "topic_id": topic["topic_id"],
         "validation": {key: validation[key] for key in VALIDATION if key in validation},
         "interceptors": [one["name"] for one in topic["interceptors"]],
-        "features": {
-            group: state for group, feature in server.features.made.items() if (state := feature.topic_state(name))
-        },
+        "features": topic["features"],
     }
 
 

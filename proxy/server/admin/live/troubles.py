@@ -1,6 +1,7 @@
 """What needs attention in a snapshot, worst first: the page shows it, and `kafka-sidecar status`.
 
-Rows of a table, and the failures that features report of themselves.
+Rows of a table, and the failures that features report of themselves. What a feature says with its reason has no row:
+each thing is one trouble.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from kafka_sidecar.proxy.server.admin.live.reading import Row, Series, Snapshot, by_worker, each
-from kafka_sidecar.proxy.telemetry.readable import duration, number
+from kafka_sidecar.proxy.telemetry.readable import duration, number, rate
 
 WEEKS_S = 14 * 86400.0
 LATE_S = 0.1
@@ -67,9 +68,7 @@ def _is_no_success(one: Series) -> bool:
 ENFORCE, SHADOW = _in_mode("enforce"), _in_mode("shadow")
 RULES = (
     Rule("interceptor_disabled", _is_there, BAD, "plug-ins", "interceptor {interceptor} is disabled after failures"),
-    Rule("schema_registry_reachable", _is_zero, BAD, "plug-ins", "schema registry {registry} does not answer"),
     Rule("audit_events_discarded", _is_rising, BAD, "audit", "audit events are discarded ({reason}): {rate}/s"),
-    Rule("dead_letters_missing_topics", _is_there, BAD, "dead-letters", "{value} dead letter topics cannot be used"),
     Rule("dead_letters_dropped", _is_rising, BAD, "dead-letters",
          "rejected records are not kept as dead letters ({reason}): {rate}/s",
          lambda one: one.of["reason"] != "replayed"),
@@ -159,6 +158,8 @@ def _failures(name: str, state: Any, view: str) -> Iterator[Trouble]:
     if isinstance(topics := state.get("unusable_topics"), Mapping):
         for topic, why in islice(topics.items(), MAX_OF_RULE):
             yield Trouble(BAD, f"{name}: {topic}: {why}", view)
+        if (more := len(topics) - MAX_OF_RULE) > 0:
+            yield Trouble(BAD, f"{name}: {number(more)} more topics cannot be used", view)
     for rows in state.values():
         for row in rows if isinstance(rows, list) else ():
             yield from _failures(name, row, view)
@@ -168,7 +169,7 @@ def _of_metrics(of: Snapshot) -> Iterator[Trouble]:
     for rule in RULES:
         for one in islice(filter(rule.has, of.series(rule.metric, rule.counts)), MAX_OF_RULE):
             figures = {
-                "rate": number(one.rate), "value": number(one.value), "duration": duration(one.value),
+                "rate": rate(one.rate), "value": number(one.value), "duration": duration(one.value),
                 "p99": duration(one.p99_s),
             }  # fmt: skip
             yield Trouble(rule.severity, rule.text.format_map({**figures, **one.of}), rule.view)

@@ -1,6 +1,7 @@
 """One open tap in one process that serves clients: how many lines it may show, and those that are due.
 
-Lines are granted before anything is formatted: what is over the rate costs a count.
+Lines are granted before anything is formatted: what is over the rate costs a count. Those that are granted are made
+together, as they leave: the code of it is then read from memory once for all of them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from typing import Any, Protocol
 from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.server.admin.tap.wanted import Filter, Wanted
 
-FLUSH_S = 0.1  # lines wait at most so long, and leave together
+FLUSH_S = 0.25  # lines wait at most so long, and leave together: the first of them costs ten times what others do
 COUNT_S = 0.5  # the same of the number of those that were skipped, where no line leaves
 BURST_S = 5.0  # of lines that were not used may come at once
 GRANT_S = 0.25  # lines are granted for so long at a time: many of one request are cheaper than a few of each
 MAX_ENCODED = 250  # in a turn of the event loop
 MAX_NAME_CHARS = 249  # of a client id, software and principal
+
+Line = Mapping[str, Any]
+MakeLine = Callable[[], Line | None]  # None: it is not shown after all
 
 # Called with lines, each with its end, their number, and the number of those that were skipped since the last call.
 Deliver = Callable[[bytes, int, int], None]
@@ -49,11 +53,11 @@ class OpenTap:
         self._granted_to = clock()  # up to when lines have been granted
         self._most = rate * BURST_S
         self._left = self._most
-        self._lines: list[Mapping[str, Any]] = []
+        self._lines: list[Line | MakeLine] = []
         self._skipped = 0
-        self._counts: set[Callable[[], None]] = set()  # of what is skipped, and not counted yet
+        self._before: set[Callable[[], None]] = set()  # what is called before lines leave
         self._timer: Timer | None = None
-        self._is_soon = False  # whether the timer is for lines
+        self._is_soon = False  # whether what is added now leaves soon without another timer
         self.is_closed = False
 
     def grant(self, number: int) -> int:
@@ -89,20 +93,21 @@ class OpenTap:
         self._skipped += number
         self._wake(is_soon=False)
 
-    def skip_later(self, count: Callable[[], None]) -> None:
-        """Lines are not shown that ``count`` will skip, before what is due leaves."""
+    def before_leaving(self, work: Callable[[], None]) -> None:
+        """Call ``work`` once, before what is due leaves: it may skip lines, and grant them."""
         if not self.is_closed:
-            self._counts.add(count)
+            self._before.add(work)
             self._wake(is_soon=False)
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        """Show a line that was granted."""
+    def add(self, line: Line | MakeLine) -> None:
+        """Show a line that was granted; what makes it is called as it leaves."""
         if not self.is_closed:
             self._lines.append(line)
-            self._wake(is_soon=True)
+            if not self._is_soon:
+                self._wake(is_soon=True)
 
     def _wake(self, is_soon: bool) -> None:
-        if self.is_closed or (self._timer is not None and (self._is_soon or not is_soon)):
+        if self.is_closed or self._is_soon or (self._timer is not None and not is_soon):
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -110,26 +115,29 @@ class OpenTap:
         self._timer = self._call_later(FLUSH_S if is_soon else COUNT_S, self._flush)
 
     def _flush(self) -> None:
-        counts, self._counts = self._counts, set()
-        for count in counts:
-            count()
-        lines, self._lines = self._lines[:MAX_ENCODED], self._lines[MAX_ENCODED:]
+        self._is_soon, self._timer = True, None  # whatever is added now leaves now, or in the next turn
+        before, self._before = self._before, set()
+        for work in before:
+            work()
+        due, self._lines = self._lines[:MAX_ENCODED], self._lines[MAX_ENCODED:]
+        made = (one() if callable(one) else one for one in due)
+        lines = [encoded(line) for line in made if line is not None]
         skipped, self._skipped = self._skipped, 0
-        self._timer = None
-        if self._lines:
-            self._timer, self._is_soon = self._call_later(0, self._flush), True
-        self._deliver(b"".join(map(encoded, lines)), len(lines), skipped)
+        self._is_soon = bool(self._lines)
+        self._timer = self._call_later(0, self._flush) if self._lines else None
+        if lines or skipped:
+            self._deliver(b"".join(lines), len(lines), skipped)
 
     def close(self) -> None:
         self.is_closed = True
         self._lines = []
-        self._counts = set()
+        self._before = set()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
-def encoded(line: Mapping[str, Any]) -> bytes:
+def encoded(line: Line) -> bytes:
     """One line of JSON, in ASCII: names that are no UTF-8 are escaped.
 
     >>> encoded({"topic": "a\\x1b"})

@@ -16,15 +16,14 @@ from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.fetch_counts import FetchWalk, ShareFetchWalk
 from kafka_sidecar.codec.fetch_positions import FetchPositions, Offsets
-from kafka_sidecar.codec.glance import glance_produce
 from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.produce_counts import NOT_ANSWERED, ProduceWalk, Sent, acknowledge
 from kafka_sidecar.plugins.bounded import Bounded
-from kafka_sidecar.proxy.relay.acks import CLIENT_ID_AT
-from kafka_sidecar.proxy.relay.exchange import Client, Pass
+from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.relay.frames import Frames
-from kafka_sidecar.proxy.relay.routes import UNWATCHED, WATCHED, GlancingTap, Seen
+from kafka_sidecar.proxy.relay.routes import GlancingTap, Seen
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedRequest
+from kafka_sidecar.proxy.server.admin.tap.glancing import glance
 from kafka_sidecar.proxy.server.admin.tap.open_tap import OpenTap, client_of
 from kafka_sidecar.proxy.server.admin.tap.reading import (
     Key,
@@ -47,7 +46,6 @@ MAX_FRAME_BYTES = 16 << 20  # that is copied
 MAX_ACKNOWLEDGED_BYTES = 256 << 10  # of a response to Produce
 MAX_POSITIONS_BYTES = 256 << 10  # of a Fetch request
 ALL_TIME_MS = 1 << 50
-MAX_GLANCED = 1_000  # partitions of a request that are looked at to see which topics it names
 MAX_KNOWN = 1_000  # partitions of which it is remembered whether they are wanted
 OLDEST_FETCH = 4  # version
 
@@ -150,14 +148,15 @@ class RecordsTap(Tap):
             return watch
         if self.key == ApiKey.PRODUCE and size <= SLICE_BYTES and (now < self._over_until or self._is_over_rate(now)):
             if self._over_rate.add(data, at, at + size):  # as most of them
-                self.open.skip_later(self._over_rate.count)
+                self.open.before_leaving(self._over_rate.count)
             return None
         return self.begin_whole(client, data, at, size, waits)
 
     def _is_over_rate(self, now: float) -> bool:
-        wait_s = self.open.wait_s
+        if not (wait_s := self.open.wait_s):
+            return False  # a request that came earlier may be shown later: it has waited for a limit, or in a queue
         self._over_until = now + wait_s
-        return wait_s > 0
+        return True
 
     def _allows(self, client: Client) -> bool:
         return self.open.filter.allows_client(client.client_id, client.principal)
@@ -188,18 +187,7 @@ class FilteredTap(RecordsTap, GlancingTap):
     __slots__ = ()
 
     def glance(self, client: Client, data: bytes, at: int, size: int) -> Seen:
-        if not self._allows(client):
-            return UNWATCHED
-        matches = self.open.filter.topics
-        if matches is None or self.key != ApiKey.PRODUCE:
-            return WATCHED
-        named, end = glance_produce(data, at, size, self.version, MAX_GLANCED)
-        names = [name for key in named if (name := self.reader.name_of(key)) is not None]
-        if not names or len(names) < len(named):
-            return Seen(True)
-        # Of several topics the records of the first would be part of the beginning.
-        alike = Pass(data[at + CLIENT_ID_AT : end]) if len(named) == 1 else None
-        return Seen(any(map(matches, names)), alike)
+        return glance(self.open.filter, self.reader.name_of, self.key, self.version, client, data, at, size)
 
 
 class Frame:
@@ -464,6 +452,6 @@ def records_tap(open_tap: OpenTap, reader: Reader, key: int, version: int) -> Ta
     """What watches requests of this API and version; None: they have no records that are wanted."""
     if key not in TAPPED or (key == ApiKey.FETCH and version < OLDEST_FETCH):
         return None
-    is_filtered = open_tap.filter.topics is not None or not open_tap.filter.allows_any_client
+    is_filtered = open_tap.filter.is_of_clients_or_topics
     tap = (FilteredTap if is_filtered else RecordsTap)(open_tap, reader, key, version)
     return tap if open_tap.filter.allows("direction", tap.direction) else None

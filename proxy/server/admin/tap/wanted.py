@@ -144,6 +144,11 @@ class Filter:
         self.topics = self._matchers.get("topic")  # None: all
         self.allows_any_client = not ({"client_id", "principal"} & self._matchers.keys())
 
+    @property
+    def is_of_clients_or_topics(self) -> bool:
+        """Whether the beginning of a request may say that it is not wanted."""
+        return self.topics is not None or not self.allows_any_client
+
     def allows(self, name: str, value: str | None) -> bool:
         """Whether a value is wanted, where it is filtered at all."""
         match = self._matchers.get(name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,33 @@ async def test_a_sender_without_events_makes_no_writer() -> None:
     assert not site.topic.stopped
     assert emptied
     assert site.sender.too_large == 0
+
+
+async def test_the_library_of_the_writer_is_imported_before_and_not_by_the_thread_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    imported: list[tuple[str, threading.Thread]] = []
+
+    def remember(name: str) -> object:
+        imported.append((name, threading.current_thread()))
+        return import_module(name)
+
+    monkeypatch.setattr(sending, "import_module", remember)
+    site = Site()
+    before: list[int] = []
+
+    def make() -> FakeTopic:
+        before.append(len(imported))
+        return site.topic
+
+    site.sender = Sender(site.outbox, make)
+    site.sender.start()
+    site.add(0, 0)
+    assert await site.sender.finish(LIMIT_S) == []
+    assert before == [1]
+    ((name, thread),) = imported
+    assert name == "kafka_sidecar.proxy.features.auditing.kafka_topic"
+    assert thread is not threading.current_thread()
 
 
 async def test_a_bug_of_the_writer_is_logged_and_the_events_stay(caplog: pytest.LogCaptureFixture) -> None:

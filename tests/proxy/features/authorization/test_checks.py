@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from struct import pack
 from typing import Any
 
@@ -25,7 +26,7 @@ from kafka_sidecar.proxy.exchanges.messages import MessageRun, MessageStage, Ope
 from kafka_sidecar.proxy.features.authorization import checks
 from kafka_sidecar.proxy.features.authorization.acls import Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import Need
-from kafka_sidecar.proxy.features.authorization.checks import Check
+from kafka_sidecar.proxy.features.authorization.checks import CheckRun
 from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
 from kafka_sidecar.proxy.features.denials import Denials
 from kafka_sidecar.proxy.relay.exchange import Client, Respond, RouteError, TopicNames
@@ -87,8 +88,8 @@ class Rules:
         def explain(key: int, need: Need, principal: str | None) -> str | None:
             return WHY if need.name == DENIED and need.resource is Resource.TOPIC else None
 
-        check = Check(checks.Rules(explain, self.names.get, Denials(self.denied, time.time)), key, TOPIC_APIS[key])
-        found = driven(check, *others, version=version, client=FAKE_CLIENT)
+        rules = checks.Rules(explain, self.names.get, Denials(self.denied, time.time))
+        found = driven(partial(CheckRun, rules, key, TOPIC_APIS[key]), *others, version=version, client=FAKE_CLIENT)
         assert found is not None
         return found
 
@@ -200,7 +201,7 @@ class Next(MessageRun):
     requests: list[Any] = field(default_factory=list)
     responses: list[Any] = field(default_factory=list)
 
-    def start(self, client: Client, version: int) -> Next:
+    def __call__(self, client: Client, version: int) -> Next:
         return self
 
     @property

@@ -83,7 +83,7 @@ class Next(MessageRun):
     answer: Message | None
     lost_with: list[str] = field(default_factory=list)
 
-    def start(self, client: Client, version: int) -> Next:
+    def __call__(self, client: Client, version: int) -> Next:
         return self
 
     @property

@@ -71,7 +71,7 @@ class Site:
         self.topic = Topic()
         spool = None if folder is None else Spool(folder, max_spooled)
         self.store = Store(Buffer(max_bytes), spool, lambda: self.sender.wake())
-        self.sender: Sender[Parcel] = Sender(self.store, lambda: self.topic, Lines(), "send")
+        self.sender: Sender[Parcel] = Sender(self.store, lambda: self.topic, Lines(), "send", imports="asyncio")
         self.store.is_failing = self.sender.is_failing
         self.store.being_sent = lambda: self.sender.being_sent
 
@@ -197,7 +197,7 @@ async def test_a_kill_loses_only_what_is_not_on_disk_and_that_is_counted(folder:
     site.add("a", "b")
     spool = site.store.spool
     assert spool is not None
-    await until(lambda: spool.letters == 2 and site.store.letters == 2)
+    await until(lambda: spool.letters == 2 and site.store._moving is None)
     await stop(*site.store._tasks, *site.sender._tasks)
     site.add("c", "d", "e")
     spool.close()
@@ -266,4 +266,36 @@ async def test_a_disk_that_fails_costs_nothing_while_memory_has_room(
     site.topic.open.set()
     await until(lambda: site.store.letters == 0)
     assert site.topic.names == ["a", "b"]
+    assert await site.stop() == 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_letters_that_are_being_written_to_disk_are_counted_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Before the first of them is there, and once it is and others are not."""
+    site = await Site(folder).start()
+    site.topic.open.clear()
+    spool = site.store.spool
+    assert spool is not None
+    write, seen = spool.write, list[int]()
+    loop = asyncio.get_running_loop()
+
+    async def look() -> int:
+        return site.store.letters
+
+    def watched(parcels: list[Parcel]) -> int:
+        for done in (lambda: None, lambda: write(parcels[: 0 if fails else None])):
+            done()
+            seen.append(asyncio.run_coroutine_threadsafe(look(), loop).result(LIMIT_S))
+        return 0 if fails else len(parcels)
+
+    monkeypatch.setattr(spool, "write", watched)
+    site.add("a")
+    await until(lambda: site.sender.being_sent)
+    site.add("b", "c")
+    await until(lambda: len(seen) >= 4)  # the one that is being sent, and those that wait for it
+    site.topic.open.set()
+    await until(lambda: site.store.letters == 0)
+    assert set(seen) == {3}
     assert await site.stop() == 0

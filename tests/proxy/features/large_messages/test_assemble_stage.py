@@ -21,7 +21,7 @@ from support.fetches import (
 )
 from support.interception import fetch_response
 from support.large_fetches import ORDERS, Cluster
-from support.large_logs import TOPIC_ID, Log, carrier_record, message_id, sliced
+from support.large_logs import TOPIC_ID, Log, carrier_record, cut, lm, message_id, sliced
 from support.produce_requests import batch
 
 from kafka_sidecar.codec.apis import ErrorCode
@@ -173,6 +173,23 @@ def test_nothing_is_open_after_a_message_whose_transaction_was_aborted() -> None
     response = cluster.fetch(NEWEST, {0: 0}, isolation_level=1, max_bytes=1)
     assert values_by_partition(NEWEST, response)["orders", 0] == [(3, b"last")]
     assert cluster.stats.intervals.safe_offset(ORDERS, 0, 4) == 4
+
+
+def test_an_aborted_message_holds_no_commit_while_another_reader_is_in_the_middle_of_it() -> None:
+    """One of uncommitted records, which is slow. In li's form all segments are part of the transaction."""
+    log = Log(aborted=[AbortedTransaction(producer_id=7, first_offset=0)])
+    for number, part in enumerate(cut(VALUE, 3)):
+        segment = NewRecord(part, b"key", (lm(message_id(1), number, 3, len(VALUE)),))
+        log.append(build_batch([segment], attributes=0x10, producer_id=7, producer_epoch=0))
+    log.append(batch("last"))
+    cluster = Cluster({0: log})
+    committed = cluster.fetch(NEWEST, {0: 0}, isolation_level=1)
+    assert values_by_partition(NEWEST, committed)["orders", 0] == [(3, b"last")]
+    cluster.read_s, log.max_read = 0.5, 1  # after one segment more it must get its response
+    assert values_by_partition(NEWEST, cluster.fetch(NEWEST, {0: 0}, max_bytes=1))["orders", 0] == []
+    assert cluster.stats.intervals.safe_offset(ORDERS, 0, 4) == 4
+    assert values_by_partition(NEWEST, cluster.fetch(NEWEST, {0: 2}, max_bytes=1))["orders", 0] == [(2, VALUE)]
+    assert cluster.stats.intervals.safe_offset(ORDERS, 0, 2) == 0
 
 
 def test_what_a_client_does_not_get_now_was_not_seen() -> None:

@@ -199,13 +199,13 @@ def test_in_the_mode_strict_li_it_is_noted_where_a_consumer_of_li_would_begin() 
 
 def test_a_client_of_li_gets_offsets_as_they_are_stored() -> None:
     stage = Sidecar().stage()
-    assert stage.start(FakeClient(client_id="li-1"), 9) is None
-    assert stage.start(FakeClient(client_id="other"), 9) is not None
-    assert stage.start(FakeClient(client_id=None), 9) is not None
+    assert stage(FakeClient(client_id="li-1"), 9) is None
+    assert stage(FakeClient(client_id="other"), 9) is not None
+    assert stage(FakeClient(client_id=None), 9) is not None
 
 
 def test_a_version_that_cannot_be_read_is_relayed() -> None:
-    assert Sidecar().stage().start(FakeClient(), 11) is None
+    assert Sidecar().stage()(FakeClient(), 11) is None
 
 
 def sliced_log() -> Log:

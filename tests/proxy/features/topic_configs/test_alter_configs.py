@@ -465,5 +465,5 @@ def test_any_bytes_are_a_request_or_a_codec_error(key: int, data: st.DataObject)
 async def test_versions_that_kafka_has_dropped_are_left_to_the_broker(cluster: Cluster, key: int, oldest: int) -> None:
     async with cluster.sidecar() as configs:
         stage = configs.stages().messages[key]
-        assert stage.start(FAKE_CLIENT, oldest - 1) is None
-        assert stage.start(FAKE_CLIENT, oldest) is not None
+        assert stage(FAKE_CLIENT, oldest - 1) is None
+        assert stage(FAKE_CLIENT, oldest) is not None

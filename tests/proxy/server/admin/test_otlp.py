@@ -46,7 +46,7 @@ async def exporting(collector: Collector, **otlp: Any) -> AsyncIterator[Server]:
             "otlp": {"endpoint": collector.url, **otlp},
         }
         rate = LogRate(100, lambda: 0.0)
-        process = Process(config(broker, **settings), None, lambda: config(broker), rate)
+        process = Process(config(broker, **settings), None, lambda find_more: config(broker), rate)
         server, export = process.server, process._export
         assert export is not None
         await server.start()
@@ -140,14 +140,14 @@ async def test_a_collector_that_fails_is_logged_once_until_it_works_again(caplog
 
 
 def test_without_an_endpoint_nothing_of_opentelemetry_is_used() -> None:
-    assert Process(config("a:1"), None, lambda: config("a:1"), LogRate(9, lambda: 0.0))._export is None
+    assert Process(config("a:1"), None, lambda find_more: config("a:1"), LogRate(9, lambda: 0.0))._export is None
 
 
 def test_where_opentelemetry_is_not_installed_the_remedy_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kafka_sidecar.proxy.server.admin.otlp", None)
     exported = config("a:1", otlp={"endpoint": "http://collector:4318"})
     with pytest.raises(ConfigError, match=r"otlp.endpoint: .*in a clone, pip install '\.\[otel\]'"):
-        Process(exported, None, lambda: exported, LogRate(9, lambda: 0.0))
+        Process(exported, None, lambda find_more: exported, LogRate(9, lambda: 0.0))
 
 
 def test_counters_gauges_and_histograms_are_translated_and_empty_families_omitted() -> None:

@@ -171,6 +171,18 @@ async def test_a_topic_is_shown_with_the_entry_that_decides_and_effective_settin
         assert os.environ["PATH"] not in str(found)
 
 
+async def test_a_topic_is_shown_with_what_each_feature_says_of_it() -> None:
+    settings = {
+        "topics": [{"name": "*.dlq"}, {"name": "orders", "policy": "json", "dead_letters": "{topic}.dlq"}],
+        "rate_limits": [{"name": "shop", "topics": ["orders"], "produce_records": 100}],
+    }
+    async with pages("127.0.0.1:1", **settings) as (_, port):
+        said = (await get_json(port, "/topics/orders"))["features"]
+        assert said["rate_limits"] == {"rate limits": ["shop"]}
+        assert said["dead_letters"]["dead letters"] == "orders.dlq"
+        assert "rate_limits" not in (await get_json(port, "/topics/words"))["features"]
+
+
 async def test_a_topic_without_a_policy_says_why() -> None:
     async with pages("127.0.0.1:1", **SETTINGS) as (_, port):
         for name, why in [("words", "no entry of topics: matches its name"), ("off-1", "topics: off* has mode off")]:

@@ -30,16 +30,16 @@ export function topics() {
     { title: "Shadow would reject", kind: "number", value: (row) => number(row.counted.shadow) },
     { title: "Mode", kind: "short", value: (row) => mode(row.validation) },
     { title: "Share", kind: "number", value: (row) => (row.validation.percent === undefined ? NONE : `${row.validation.percent} %`) },
-    { title: "Policies", value: (row) => row.validation["record.validation.policy"] ?? row.validation.why },
+    { title: "Policies", kind: "wide", value: (row) => row.validation["record.validation.policy"] ?? row.validation.why },
     { title: "Subjects", name: "subjects", value: (row) => listed(row.said.subjects) },
     { title: "Dead letters go to", name: "dead letters", value: letters },
-    { title: "Producers must", name: "habits", value: (row) => violated(row.said.habits, row.counted.habits) },
-    { title: "Rate limits", name: "rate limits", value: (row) => listed(row.said["rate limits"]) },
-    { title: "Guards", name: "guards", value: (row) => listed(row.said.guards) },
+    { title: "Producers must", name: "habits", kind: "wide", value: (row) => violated(row.said.habits, row.counted.habits) },
+    { title: "Rate limits", name: "rate limits", kind: "wide", value: (row) => listed(row.said["rate limits"]) },
+    { title: "Guards", name: "guards", kind: "wide", value: (row) => listed(row.said.guards) },
     { title: "For consumers", name: "consumers", value: (row) => violated(row.said.consumers && [row.said.consumers], row.counted.fetched) },
-    { title: "Interceptors, in order", value: (row) => row.interceptors.join(", ") || NONE },
+    { title: "Interceptors, in order", kind: "wide", value: (row) => row.interceptors.join(", ") || NONE },
     { title: "Source", value: (row) => row.validation.source ?? NONE },
-    { title: "More", value: (row) => row.more || NONE },
+    { title: "More", kind: "wide", value: (row) => row.more || NONE },
   ], { key: (row) => row.topic, mark: (row) => (row.counted.rejected_rate || row.said.unusable ? "troubled" : trouble(row) ? "warned" : ""), empty: "No topic passes the filter." });
 
   function update(snapshot) {

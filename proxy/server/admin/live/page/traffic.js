@@ -52,7 +52,7 @@ export function limits() {
   const heading = make("h2", {}, "Rate limits");
   const made = table("By limit", [
     { title: "Limit", isHeader: true, value: (row) => row.limit },
-    { title: "State", kind: "short", value: (row) => (row.rejecting ? badge("bad", "rejects") : row.throttling ? badge("warn", "throttles") : badge("good", "within")) },
+    { title: "State", kind: "short", value: (row) => (row.rejecting ? badge("bad", "rejects") : row.throttling ? badge("warn", "throttles") : row.used > 1 ? badge("warn", "over") : badge("good", "within")) },
     { title: "Rate", kind: "short", value: (row) => row.rate.replaceAll("_", " ") },
     { title: "A second", kind: "number", value: amount },
     { title: "For each", value: (row) => row.each ?? "all together" },
@@ -60,7 +60,7 @@ export function limits() {
     { title: "Counted/s", kind: "number", value: (row) => (row.counted === null ? NONE : bytes(row.counted)) },
     { title: "Throttled/s", kind: "number", value: (row) => rate(row.throttling) },
     { title: "Rejected/s", kind: "number", value: (row) => rate(row.rejecting) },
-  ], { key: (row) => `${row.limit} ${row.rate}`, mark: (row) => (row.rejecting ? "troubled" : row.throttling ? "warned" : "") });
+  ], { key: (row) => `${row.limit} ${row.rate}`, mark: (row) => (row.rejecting ? "troubled" : row.throttling || row.used > 1 ? "warned" : "") });
   const element = make("section", { hidden: true }, heading, made.element,
     make("p", { class: "dim" }, "Used: the share of what clients may take at once, the burst, that is taken now. Above 100 % clients owe something and wait."));
   return {
@@ -77,7 +77,7 @@ export function limits() {
       }));
       rows.sort((a, b) => b.rejecting - a.rejecting || b.throttling - a.throttling || (b.used || 0) - (a.used || 0));
       const muted = series(snapshot, "rate_limit_muted_connections").reduce((total, row) => total + row.value, 0);
-      made.update(rows, muted ? `${number(muted)} connections are not read now` : "");
+      made.update(rows, muted ? `connections that are not read now: ${number(muted)}` : "");
     },
   };
 }

@@ -38,6 +38,23 @@ def test_failures_of_registries_and_dead_letters_are_named() -> None:
     ]  # fmt: skip
 
 
+def test_what_a_feature_names_with_its_reason_is_one_trouble_whatever_its_metrics_say() -> None:
+    features = {
+        "schema_registries": {"registries": [{"name": "main", "failure": "refused"}]},
+        "dead_letters": {"unusable_topics": {"a.dlq": "does not exist"}},
+    }
+    missing = family("dead_letters_missing_topics", "gauge", [], {"of": [], "value": 1})
+    reachable = family("schema_registry_reachable", "gauge", ["registry"], {"of": ["main"], "value": 0})
+    texts = [one["text"] for one in troubles(snapshot(missing, reachable, features=features))]
+    assert texts == ["schema registries main: refused", "dead letters: a.dlq: does not exist"]
+
+
+def test_of_many_topics_that_cannot_be_used_some_are_named_and_all_are_counted() -> None:
+    topics = {f"{number}.dlq": "does not exist" for number in range(8)}
+    found = troubles(snapshot(features={"dead_letters": {"unusable_topics": topics}}))
+    assert (len(found), found[-1]["text"]) == (6, "dead letters: 3 more topics cannot be used")
+
+
 def test_each_rule_names_a_metric_with_the_labels_that_its_text_has() -> None:
     """Those of the program: a metric that is renamed would never be a trouble."""
     known = {one.name: set(one.labels) for one in all_families(all_metrics())}

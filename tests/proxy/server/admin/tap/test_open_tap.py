@@ -59,10 +59,33 @@ def test_nothing_is_due_while_nothing_happens_and_nothing_is_shown_after_the_end
 def test_what_is_skipped_alone_leaves_later_than_lines_and_with_the_next_ones() -> None:
     tapped = Tapped("kind=records")
     tapped.open.skip(2)
-    tapped.open.skip_later(lambda: tapped.open.skip(3))
+    tapped.open.before_leaving(lambda: tapped.open.skip(3))
     assert [after_s for after_s, _ in tapped.timers.due] == [COUNT_S]
     tapped.open.add({"number": 1})
     tapped.open.skip(1)
     assert [after_s for after_s, _ in tapped.timers.due] == [FLUSH_S]
     tapped.timers.run()
     assert (tapped.lines, tapped.skipped, tapped.timers.due) == ([{"number": 1}], 6, [])
+
+
+def test_lines_are_made_as_they_leave_and_after_what_comes_before_them() -> None:
+    tapped = Tapped("kind=requests")
+    made: list[str] = []
+    tapped.open.before_leaving(lambda: made.append("before"))
+    tapped.open.add(lambda: {"after": list(made)})
+    tapped.open.add(lambda: None)
+    assert made == []
+    assert tapped.flush() == [{"after": ["before"]}]
+
+
+def test_a_reader_is_not_woken_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tapped = Tapped("kind=requests")
+    delivered: list[int] = []
+    monkeypatch.setattr(tapped.open, "_deliver", lambda lines, number, skipped: delivered.append(number + skipped))
+    tapped.open.before_leaving(lambda: None)
+    tapped.open.add(lambda: None)
+    tapped.flush()
+    assert delivered == []
+    tapped.open.before_leaving(lambda: tapped.open.skip(2))
+    tapped.flush()
+    assert delivered == [2]

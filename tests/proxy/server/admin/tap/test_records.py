@@ -72,6 +72,18 @@ def test_what_is_over_the_rate_is_counted_and_not_even_copied() -> None:
     assert (len(tapped.lines), tapped.skipped, tapped.copied) == (4, 5, 2)
 
 
+def test_a_request_that_has_waited_longer_than_the_one_before_is_shown_too() -> None:
+    """Its session says when it came: a rate limit, or a queue, has held it since."""
+    tapped = Tapped("kind=records")
+    talk = tapped.dialogue()
+    for number, came in enumerate((5.0, 3.0, 4.0)):
+        talk.now = came
+        talk.client(produce_request(V, {"a": {0: batch("x")}}, correlation_id=number))
+        talk.broker(produce_response(V, {"a": {0: number}}, correlation_id=number))
+    assert [row["offset"] for row in tapped.flush()] == [0, 1, 2]
+    assert tapped.skipped == 0
+
+
 def test_a_filter_decides_before_anything_is_counted_or_copied() -> None:
     tapped = Tapped("kind=records&topic=b*&partition=1", rate=1)
     talk = tapped.dialogue()

@@ -16,7 +16,8 @@ from kafka_sidecar.plugins.effects import Steps, Work
 from kafka_sidecar.proxy.exchanges.produce import ProduceExchange
 from kafka_sidecar.proxy.features.validation.rules import TopicRule
 from kafka_sidecar.proxy.relay.exchange import Begin, Exchange, Forward, Look, Outcome
-from kafka_sidecar.proxy.server.admin.tap.requests import requests_tap
+from kafka_sidecar.proxy.server.admin.tap import requests
+from kafka_sidecar.proxy.server.admin.tap.requests import RequestsTap, requests_tap
 
 
 def only(tapped: Tapped) -> dict[str, Any]:
@@ -150,6 +151,59 @@ def test_over_the_rate_requests_are_only_counted() -> None:
     for number in range(5):
         talk.client(request(ApiKey.HEARTBEAT, 3, number)).broker(response(number, bytes(4)))
     assert (len(tapped.flush()), tapped.skipped) == (2, 3)
+
+
+def test_over_the_rate_those_of_a_wanted_topic_are_counted_and_no_others() -> None:
+    tapped = Tapped("kind=requests&topic=orders", rate=2)
+    for name in ("orders", "other") * 4:
+        tapped.dialogue().client(metadata_request(name)).broker(response(7, bytes(20)))
+    assert (len(tapped.flush()), tapped.skipped) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "topics", "is_watched"),
+    [
+        ("topic=b*", ["a"], False),
+        ("topic=a", ["a"], True),
+        ("topic=b", ["a", "b"], True),
+        ("client_id=other", ["a"], False),
+        ("client_id=app", ["a"], True),
+    ],
+)
+def test_requests_that_filters_do_not_show_are_not_watched(query: str, topics: list[str], is_watched: bool) -> None:
+    talk = Tapped(f"kind=requests&{query}").dialogue()
+    for number in range(3):
+        talk.client(produce_request(9, {topic: {0: GOOD} for topic in topics}, correlation_id=number))
+    assert [watch is not None for *_, watch in talk.session._waiting] == [is_watched] * 3
+
+
+def test_requests_wait_together_and_no_more_of_them_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "MAX_FRAMES", 3)
+    looked: list[int] = []
+    topics = RequestsTap.topics
+
+    def topics_of(tap: RequestsTap, data: bytes, start: int, end: int) -> list[str | bytes]:
+        looked.append(start)
+        return topics(tap, data, start, end)
+
+    monkeypatch.setattr(RequestsTap, "topics", topics_of)
+    tapped = Tapped("kind=requests")
+    talk = tapped.dialogue()
+    found = []
+    for number in range(4):
+        talk.client(produce_request(9, {"a": {0: GOOD}}, correlation_id=number))
+        found.append(len(looked))
+    assert found == [0, 0, 3, 3]
+    talk.session.lost("gone")
+    assert [line["correlation_id"] for line in tapped.flush()] == [0, 1, 2, 3]
+    assert len(looked) == 4
+
+
+def test_a_request_that_never_was_whole_is_not_shown() -> None:
+    tapped = Tapped("kind=requests")
+    talk = tapped.dialogue().client(produce_request(9, {"a": {0: GOOD}})[:-1])
+    talk.session.lost("gone")
+    assert tapped.flush() == []
 
 
 @pytest.mark.parametrize("at", range(12, 60, 5))
