@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -80,23 +80,24 @@ async def test_only_what_follows_the_login_is_for_the_broker() -> None:
 
 
 async def test_passwords_are_verified_one_after_the_other_and_the_event_loop_goes_on() -> None:
-    thread, running, turns = Verifications(), [0, 0], 0
+    thread, running, may_end = Verifications(), [0, 0], threading.Semaphore(0)
 
     def verify() -> bytes:
         running[0] += 1
         running[1] = max(running)
-        time.sleep(0.02)
+        assert may_end.acquire(timeout=10), "the event loop, which lets it end, waits for it"
         running[0] -= 1
         return b""
 
     made = [login(thread=thread, verify=verify) for _ in range(3)]
     for _, one, _ in made:
         one.feed(b"open")
-    while not all(side.written for side, *_ in made):
-        turns += 1
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(40):
+        while not all(side.written for side, *_ in made):
+            await asyncio.sleep(0.02)  # in which another one would begin
+            if running[0]:
+                may_end.release()
     assert running[1] == 1
-    assert turns > 10
 
 
 @pytest.mark.parametrize("has_gone", [True, False])

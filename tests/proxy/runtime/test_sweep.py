@@ -136,7 +136,7 @@ async def test_a_response_that_does_not_grow_ends_the_connection() -> None:
 
 async def test_the_sweep_ends_what_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_module, "INTERVAL_S", 0.01)
-    limits = {"frame_timeout": "30ms", "max_idle": "50ms"}
+    limits = {"frame_timeout": "100ms", "max_idle": "500ms"}
     async with FakeBroker() as broker, serving(broker, connections=limits) as server:
         async with connected(port_of(server)) as idle, connected(port_of(server)) as stuck:
             stuck.send(HEARTBEAT[:-1])

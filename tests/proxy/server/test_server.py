@@ -139,7 +139,7 @@ async def test_an_unreachable_bootstrap_server_is_tried_last() -> None:
 
 async def test_a_hanging_bootstrap_server_costs_one_connect_timeout_and_no_client() -> None:
     with hanging() as dead:
-        async with FakeBroker(2) as alive, serving(dead, alive, connections={"connect_timeout": "100ms"}) as server:
+        async with FakeBroker(2) as alive, serving(dead, alive, connections={"connect_timeout": "500ms"}) as server:
             for _ in range(6):
                 assert await response_of(port_of(server)) == b"node 2"
             assert server.metrics.connect_failures["connect_timeout"] <= 1
