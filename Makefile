@@ -65,7 +65,9 @@ demo-pipeline: spark-install kafka ## a broker, three sidecars, faults on purpos
 	PYTHONPATH=src:tests $(BIN)/python examples/audit_demo.py
 
 .PHONY: test test-all
-test: install check unit programs integration-core coverage ## what CI runs: all but the matrix, what is slow, and most examples
+test: install ## what CI runs: all but the matrix, what is slow, and most examples
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target kafka check programs
+	$(MAKE) --no-print-directory unit integration-core coverage
 test-all: export BOTH_LOOPS = yes
 test-all: export HYPOTHESIS_PROFILE = repeatable
 test-all: export SLOW =
@@ -117,19 +119,22 @@ definitions: install ## Kafka's own message definitions by Maven, the test suite
 
 # `make spark` installs what these need.
 NOT_SPARK := --ignore=tests/pipeline --ignore=src/kafka_sidecar/pipeline
-# In two processes, one for each core; pytest-xdist spends a quarter of the time on so many short tests.
+# pytest-xdist spends a quarter of the time on so many short tests: processes have folders instead. They are more than
+# the cores, as many tests wait; what no part has is in the first.
 UNIT = "not integration and not matrix and not program and not chart and not image and not monitoring and not browser and not site $(SLOW)"
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
-# With these folders of tests/proxy in the first half, both halves take as long.
-IN_1 := tests/proxy/cli tests/proxy/nodes
-UNIT_1 := tests src $(addprefix --ignore=,$(filter-out $(IN_1) tests/proxy/conftest.py,$(wildcard tests/proxy/*)) tests/golden) $(NOT_SPARK)
-UNIT_2 := tests/proxy tests/golden $(addprefix --ignore=,$(IN_1))
-.PHONY: unit unit-1 unit-2
+PARTS := 1 2 3 4 5
+PART_2 := tests/proxy/server tests/golden tests/large_messages tests/policies tests/interceptors
+PART_3 := $(addprefix tests/proxy/,config relay runtime telemetry) $(wildcard tests/proxy/test_*.py)
+PART_4 := tests/schemas tests/codec tests/proxy/security
+PART_5 := $(addprefix tests/proxy/,cli exchanges features)
+PART_1 := tests src $(addprefix --ignore=,$(PART_2) $(PART_3) $(PART_4) $(PART_5)) $(NOT_SPARK)
+.PHONY: unit $(addprefix unit-,$(PARTS))
 unit: install definitions ## the tests that need no broker and run no program
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit-1 unit-2
-unit-1 unit-2:
-	$(BIN)/pytest --quiet -m $(UNIT) $($(subst unit-,UNIT_,$@))
+	$(MAKE) --no-print-directory --jobs=$(words $(PARTS)) --output-sync=target $(addprefix unit-,$(PARTS))
+$(addprefix unit-,$(PARTS)):
+	$(BIN)/pytest --quiet -m $(UNIT) $($(subst unit-,PART_,$@))
 
 # What compiled modules are in, or under: tested once more as Python sources.
 ON_BOTH_BUILDS := $(wildcard tests/codec/test_compiled.py tests/codec/test_crc_parts.py tests/codec/test_envelope.py tests/codec/test_fetch_counts.py tests/codec/test_fetch_positions.py tests/codec/test_share_fetch_counts.py tests/codec/test_glance.py tests/codec/test_group_requests.py tests/codec/test_large_bytes.py tests/codec/test_longs.py tests/codec/test_produce_counts.py tests/codec/test_produce_notes.py tests/codec/test_record_sizes.py tests/codec/test_response_tags.py tests/codec/test_scan.py tests/schemas tests/codec/json tests/codec/records tests/policies tests/audit tests/proxy/features/auditing tests/proxy/features/rate_limits tests/proxy/nodes/test_endpoints.py)
@@ -141,15 +146,15 @@ unit-pure: install ## tests of compiled modules again, on their Python sources
 # chart and what else is no code of the packages do not: what they find is for the tasks above.
 COVERAGE := .cache/coverage
 NO_CODE := $(addprefix --ignore=,$(wildcard tests/test_*.py) $(addprefix tests/,artefacts bench chart examples hostile monitoring mutants))
-.PHONY: coverage coverage-1 coverage-2
+.PHONY: coverage $(addprefix coverage-,$(PARTS))
 coverage: install definitions ## lines and branches, and whether each package reaches its floor
 	rm -rf $(COVERAGE) && mkdir -p $(COVERAGE)
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target coverage-1 coverage-2
+	$(MAKE) --no-print-directory --jobs=$(words $(PARTS)) --output-sync=target $(addprefix coverage-,$(PARTS))
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage json --quiet -o $(COVERAGE)/report.json
 	@PYTHONPATH=tests $(BIN)/python -m support.coverage_floors $(COVERAGE)/report.json
-coverage-1 coverage-2:
-	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,UNIT_,$@)) $(NO_CODE)
+$(addprefix coverage-,$(PARTS)):
+	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,PART_,$@)) $(NO_CODE)
 
 # Each process would collect all tests to run these few.
 PROGRAMS = $(shell grep --recursive --files-with-matches --include='test_*.py' --exclude-dir=bench 'mark\.program' tests)
@@ -163,7 +168,7 @@ benches: install ## each bench, shortly: that it runs and what it says
 
 WITH_KAFKA := tests/integration tests/codec/records tests/schemas/avro
 # Clients mostly wait. Each process has brokers of its own; tests/integration/by_cluster.py says which tests stay together.
-SIDE_BY_SIDE := --numprocesses 4 --dist loadfile
+SIDE_BY_SIDE := --numprocesses 6 --dist loadfile --no-loadscope-reorder
 .PHONY: kafka
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
 	bash tests/jvm/fetch.sh

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 WITHOUT_KAFKA = ("not integration", "program")  # how the expressions of such runs begin
 
+gc.disable()  # until all tests are collected: of what that creates nearly nothing is garbage
+
 sources = PythonSources.wanted()
 sys.meta_path.insert(0, sources)  # before any test module imports what could be compiled
 
@@ -55,6 +57,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         taken = few_of_each(item.nodeid for item in items)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in taken])
         items[:] = [item for item in items if item.nodeid in taken]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

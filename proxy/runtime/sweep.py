@@ -1,7 +1,7 @@
 """Ends connections: every two seconds those that are idle, stuck or too old; at the end of a drain all of them.
 
 Connections count bytes; whatever takes longer than the counts stay the same is found here, at no cost to a read. The
-sweep also returns memory to the system.
+sweep also returns memory to the system, and bounds what a collection of garbage takes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kafka_sidecar.proxy.relay.exchange import Closing
 from kafka_sidecar.proxy.relay.memory_budget import MemoryBudget
 from kafka_sidecar.proxy.runtime.connection import CLIENT_CLOSED, Connection
+from kafka_sidecar.proxy.runtime.garbage import Garbage
 from kafka_sidecar.proxy.runtime.program import release_unused_memory
 from kafka_sidecar.proxy.runtime.tasks import spawn
 from kafka_sidecar.proxy.runtime.threads import Threads
@@ -54,26 +55,31 @@ class Sweep:
         self._max_age_s = max_age_s
         self._aged: set[Connection] = set()  # those that are being ended for it
         self._slow_readers = SlowReaders(memory)
+        self._garbage = Garbage()
 
     async def run(self) -> None:
         """Sweep until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL_S)
-            now = time.monotonic()
-            looked_at = ended = 0
-            for connection in list(self._connections):
-                if looked_at >= PER_TURN or ended >= ENDED_PER_TURN:
-                    looked_at = ended = 0
-                    await asyncio.sleep(0)
-                looked_at += 1
-                closing = self.overdue(connection, now)
-                if closing is not None:
-                    connection.end(closing)
-                    ended += 1
-            if (slowest := self._slow_readers.slowest(self._connections, now)) is not None:
-                slowest.end(now)
-            self._end_aged(now)
-            self._release()
+        with self._garbage.little_at_once():
+            while True:
+                await asyncio.sleep(INTERVAL_S)
+                await self._sweep(time.monotonic())
+                self._garbage.look_at_all(len(self._connections))
+
+    async def _sweep(self, now: float) -> None:
+        looked_at = ended = 0
+        for connection in list(self._connections):
+            if looked_at >= PER_TURN or ended >= ENDED_PER_TURN:
+                looked_at = ended = 0
+                await asyncio.sleep(0)
+            looked_at += 1
+            closing = self.overdue(connection, now)
+            if closing is not None:
+                connection.end(closing)
+                ended += 1
+        if (slowest := self._slow_readers.slowest(self._connections, now)) is not None:
+            slowest.end(now)
+        self._end_aged(now)
+        self._release()
 
     def overdue(self, connection: Connection, now: float) -> Closing | None:
         """Why the connection must end now, if it must."""

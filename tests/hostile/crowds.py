@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 from integration.validation.batches import batch, record
 
@@ -91,6 +92,7 @@ CROWDS = (
     Attack("115: all pages on 8 connections, after 3,000 clients were rejected in as many topics", read_all_pages,
            more=HABITS),
     Attack("117: batches that inflate to 64 MB on 32 connections, validated and intercepted", sends(bombs, 32)),
+    Attack("118: the same batches, all rejected", sends(partial(bombs, end=b""), 32)),
     Attack("116: consumed batches that inflate to 64 MB, checked for 8 consumers", fetch_bombs,
            topics="  - {name: lettered, policy: json, consume: hide}\n"),
 )  # fmt: skip

@@ -46,9 +46,9 @@ def small() -> bytes:
     return produce([(b"orders", [(0, one)])], client=NAME[:249]) * 2000
 
 
-def bombs(topic: bytes = b"orders") -> bytes:
-    """Batches that inflate to 64 MB each, beside what honest clients read."""
-    payload = gzip.compress(record(0, b'"' + b"x" * (64 * MB) + b'"', ()))
+def bombs(topic: bytes = b"orders", end: bytes = b'"') -> bytes:
+    """Batches that inflate to 64 MB each, beside what honest clients read. Without their end they are no JSON."""
+    payload = gzip.compress(record(0, b'"' + b"x" * (64 * MB) + end, ()))
     return produce([(topic, [(0, batch(payload, 1, attributes=GZIP))])]) * 20
 
 

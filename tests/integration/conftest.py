@@ -12,7 +12,7 @@ from harness.sasl import add_scram_user
 from harness.sidecar import Sidecar
 from harness.tool_host import ToolHost, ToolHosts
 from integration import compatibility, lent
-from integration.by_cluster import ByCluster
+from integration.by_cluster import ByCluster, turn_of
 from integration.fronts import PLAIN
 from integration.matrix import Cell
 from integration.runs import Arena, Runs
@@ -38,9 +38,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One cluster after the other, whichever file its tests are in."""
+    """What takes longest first, and one cluster after the other, whichever file its tests are in."""
     order: dict[object, int] = {}
-    items.sort(key=lambda item: order.setdefault(_arena_of(item), len(order)))
+    items.sort(key=lambda item: (turn_of(item.nodeid), order.setdefault(_arena_of(item), len(order))))
 
 
 def _arena_of(item: pytest.Item) -> object:

@@ -27,7 +27,7 @@ from kafka_sidecar.proxy.security.sasl.users import create_verifier, format_user
 
 pytestmark = pytest.mark.integration
 
-LIFETIME_S = 4.0
+LIFETIME_S = 6.0  # a login is renewed when 0.3 s of it are left, or earlier
 VALUES = [b"value-%d" % number for number in range(20)]
 BY_PASSWORD = MECHANISMS[:3]
 # kafka-python goes on trying for half a minute.

@@ -7,19 +7,19 @@ import json
 import pickle
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kafka_sidecar.codec.checkpoint import Stop, StoppedError, ThreadRequiredError, stoppable
-from kafka_sidecar.schemas import json_schema
+from kafka_sidecar.schemas import json_process, json_schema
 from kafka_sidecar.schemas.json_graph import can_multiply
 from kafka_sidecar.schemas.json_process import SchemaProcess
 from kafka_sidecar.schemas.json_schema import MAX_HERE, JsonSchema, JsonSchemaError
 from kafka_sidecar.schemas.json_worker import serve
 
+SHORT_S = 0.5  # to be ended after, once the process has started
 LARGE = json.dumps({"text": "x" * MAX_HERE}).encode()
 # Each rule applies two that apply two: no value is as large as the work.
 DOUBLING = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(40)} | {
@@ -62,21 +62,28 @@ def test_a_schema_that_is_not_trusted_and_cannot_take_long_is_used_here(process:
     assert process._child is None
 
 
-def test_a_schema_that_multiplies_stays_there_and_is_ended(process: SchemaProcess) -> None:
-    began = time.monotonic()
+def test_a_schema_that_multiplies_stays_there_and_is_ended(
+    process: SchemaProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = JsonSchema(json.dumps(LAUGHS), is_trusted=False)
-    assert str(schema.fault_of(b"1")) == "$: not validated, it takes more than 2 s"
-    assert time.monotonic() - began < 10
+    with monkeypatch.context() as short:
+        short.setattr(process, "_limit_s", SHORT_S)
+        assert str(schema.fault_of(b"1")) == "$: not validated, it takes more than 0.5 s"
     twice = JsonSchema(json.dumps(TWICE), is_trusted=False)  # this library remembers what it has validated of it
     assert twice.fault_of(b'{"n":' * 40 + b"1" + b"}" * 40) is None
     assert process._child is not None
     assert JsonSchema("{}").fault_of(LARGE) is None, "another process serves the next one"
 
 
-def test_a_schema_that_takes_too_long_to_compile_is_an_error(process: SchemaProcess) -> None:
+def test_a_schema_that_takes_too_long_to_compile_is_an_error(
+    process: SchemaProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     patterns = {f"p{at}": {"pattern": f"^[\\p{{L}}]{{1,100}}x{at}$"} for at in range(1000)}
-    with pytest.raises(JsonSchemaError, match="to compile it takes more"):
-        JsonSchema(json.dumps({"properties": patterns}), is_trusted=False)
+    JsonSchema("{}", is_trusted=False)
+    with monkeypatch.context() as short:
+        short.setattr(process, "_limit_s", SHORT_S)
+        with pytest.raises(JsonSchemaError, match="to compile it takes more"):
+            JsonSchema(json.dumps({"properties": patterns}), is_trusted=False)
     with pytest.raises(JsonSchemaError, match="is not valid"):
         JsonSchema('{"type": 1}', is_trusted=False)
 
@@ -117,14 +124,12 @@ def test_questions_are_answered_until_they_end() -> None:
     assert signal.alarm(0) == 0, "none is left"
 
 
-def test_the_process_ends_by_itself_where_the_one_that_has_asked_was_killed(process: SchemaProcess) -> None:
-    JsonSchema("{}", is_trusted=False)
-    child = process._child
-    assert child is not None
-    assert child.stdin is not None
-    pickle.dump(("find", (json.dumps(LAUGHS), (), False), b"1"), child.stdin)
-    child.stdin.flush()
-    assert child.wait(timeout=20) == -signal.SIGALRM
+def test_the_process_ends_by_itself_where_the_one_that_has_asked_was_killed() -> None:
+    with json_process._start(limit_s=0) as child:  # and a second
+        assert child.stdin is not None
+        pickle.dump(("find", (json.dumps(LAUGHS), (), False), b"1"), child.stdin)
+        child.stdin.flush()
+        assert child.wait(timeout=20) == -signal.SIGALRM
 
 
 REFERRED = {"type": "object", "properties": {"of": {"$ref": "#/$defs/part"}, "to": {"$ref": "#/$defs/part"}}}

@@ -241,12 +241,12 @@ from kafka_sidecar.codec.records.compression import Codec, compress, decompress
 
 large = zstandard.ZstdCompressionParameters.from_level(1, window_log=27)
 frame = zstandard.ZstdCompressor(compression_params=large).compressobj()
-frame = frame.compress(bytes(40 << 20)) + frame.flush()
-lz4 = compression.lz4.frame.compress(bytes(40 << 20), block_size=7, store_size=False)
+frame = frame.compress(bytes(8 << 20)) + frame.flush()
+lz4 = compression.lz4.frame.compress(bytes(8 << 20), block_size=7, store_size=False)
 
 def both(codec):
     data = frame if codec == Codec.ZSTD else lz4
-    return len(decompress(codec, memoryview(data), 40 << 20)) + len(compress(codec, bytes(8 << 20)))
+    return len(decompress(codec, memoryview(data), 8 << 20)) + len(compress(codec, bytes(8 << 20)))
 
 with ThreadPoolExecutor(12) as pool:
     list(pool.map(both, [Codec.ZSTD] * 12 + [Codec.LZ4] * 4))
