@@ -174,8 +174,10 @@ def test_the_job_names_when_killed_sidecars_have_not_reported_and_raises_no_fals
     assert found is not None
     rejected, letters, least, most = (int(number or 0) for number in found.groups())
     assert letters == len(seen.letters)
-    assert least <= len(seen.shop.rejected - set(seen.letters))
-    assert rejected <= len(seen.shop.rejected | set(seen.letters))
+    # With the rest of its request a record was on the way to the broker, so that its rejection was never answered.
+    may_be_rejected = seen.shop.rejected | {number for number in seen.shop.unknown if number % EACH == 0}
+    assert least <= len(may_be_rejected - set(seen.letters))
+    assert rejected <= len(may_be_rejected)
     assert least <= (most or least)
     assert "twice" not in line
     holes = [re.match(r"  (\S+) to (\S+), \S+: it ended without its last report", one) for one in seen.lines]
