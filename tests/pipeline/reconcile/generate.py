@@ -3,7 +3,8 @@
     PYTHONPATH=src:tests python tests/pipeline/reconcile/generate.py FOLDER EVENTS [HOURS]
 
 makes them in that many hours of event time (24), by Spark: only the traffic of one copy is made record by record. It
-writes Parquet for `reconcile --input FOLDER --input-format parquet`, and prints what the tables must have.
+writes Parquet for `reconcile --input FOLDER --input-format parquet`, and prints what the tables must have, with the
+settings of the job.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from kafka_sidecar.proxy.config.sections import Pipeline
 from pipeline.reconcile import truth
 from pipeline.reconcile.conftest import LIMITS
 from pipeline.reconcile.emitted import disturb, emit
-from pipeline.reconcile.traffic import MINUTE, Traffic, traffic
+from pipeline.reconcile.traffic import COMPACTED, MINUTE, Traffic, traffic
 
 SPAN = 120 * MINUTE  # after which the next copies begin
 EVENTS_PER_FILE = 50_000
+COMPACTED_TOPICS = (f"{COMPACTED}-*",)
 MAX_FILES = 1000  # which is what a batch of the job takes
 TIMES = (
     "emitter_epoch", "emitted_at", "bucket_start", "interval_start", "interval_end", "lost_min_ts", "lost_max_ts",
@@ -82,7 +84,12 @@ def main() -> None:
     copies = -(-events // len(disturb(emit(made), seed=1)))
     at_once = -(-copies // max(1, hours * 60 * MINUTE // SPAN))
     found = generate(start_session(Pipeline(), "generate", uses_kafka=False), folder, made, copies, at_once)
-    print(json.dumps(asdict(found) | {"lateness_ms": LIMITS.lateness, "clock_skew_ms": LIMITS.clock_skew}))
+    settings = {
+        "lateness_ms": LIMITS.lateness,
+        "clock_skew_ms": LIMITS.clock_skew,
+        "compacted_topics": COMPACTED_TOPICS,
+    }
+    print(json.dumps(asdict(found) | settings))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_sidecar.pipeline.reconcile import job as job_module
+from kafka_sidecar.pipeline.reconcile.compacted import CompactedTopics
 from kafka_sidecar.pipeline.reconcile.events import from_files
 from kafka_sidecar.pipeline.reconcile.job import Job
 from kafka_sidecar.pipeline.reconcile.tables import Tables
 from pipeline.reconcile.conftest import LIMITS, LONG_AFTER, table
-from pipeline.reconcile.generate import SPAN, generate
+from pipeline.reconcile.generate import COMPACTED_TOPICS, SPAN, generate
 from pipeline.reconcile.traffic import traffic
 
 
@@ -23,8 +24,10 @@ def test_copies_have_the_truth_of_the_original(
 ) -> None:
     monkeypatch.setattr(job_module, "MAX_WRITERS", 2)  # less than there are hours
     copies, at_once = 6, 5
-    expected = generate(spark, str(tmp_path / "in"), traffic(seed=3, minutes=20), copies, at_once)
-    job = Job(spark, Tables(spark, str(tmp_path / "out")), LIMITS, lambda: LONG_AFTER + SPAN)
+    expected = generate(spark, str(tmp_path / "in"), traffic(seed=2, minutes=20), copies, at_once)
+    compacted = CompactedTopics(COMPACTED_TOPICS)
+    tables = Tables(spark, str(tmp_path / "out"))
+    job = Job(spark, tables, LIMITS, lambda: LONG_AFTER + SPAN, compacted=compacted.of)
     job.start(from_files(spark, str(tmp_path / "in"), "parquet", 10), availableNow=True).awaitTermination()
     rows = table(spark, tmp_path / "out", "reconcile")
     assert Counter(row["state"] for row in rows) == expected.states

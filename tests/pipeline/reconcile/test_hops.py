@@ -12,7 +12,7 @@ from kafka_sidecar.pipeline.reconcile.history import history_of, parts_of
 from kafka_sidecar.pipeline.reconcile.intervals import HOLES, Reported
 from kafka_sidecar.pipeline.reconcile.job import losses
 from kafka_sidecar.pipeline.reconcile.rows import bucket_rows
-from kafka_sidecar.pipeline.reconcile.sql import computed, empty
+from kafka_sidecar.pipeline.reconcile.sql import PARTITION, computed, empty
 from kafka_sidecar.pipeline.reconcile.states import FINALS, with_states
 from pipeline.reconcile.emitted import Event
 from pipeline.reconcile.made import counts, frame, minute
@@ -121,11 +121,7 @@ def test_how_far_each_group_is_and_what_it_has_not_committed(spark: SparkSession
         sent("commit", [40, 44], group="shared"),
         sent("fetch_delivered", [0, 49]),
     )
-    found = (
-        coverage.progress(coverage.groups_of(history_of(parts_of(events)).marks))
-        .drop("cluster", "topic", "partition")
-        .collect()
-    )
+    found = coverage.progress(coverage.groups_of(history_of(parts_of(events)).marks)).drop(*PARTITION).collect()
     assert {tuple(row) for row in found} == {
         ("slow", "deliver", 5, 49, 29, 20),
         ("whole", "deliver", 0, 49, 49, 0),

@@ -116,6 +116,7 @@ class Traffic:
     counted: list[Counted] = field(default_factory=list)
     lost: set[tuple[str, int, str, int]] = field(default_factory=set)  # topic, partition, group, offset
     unaudited: set[tuple[str, int, str, int]] = field(default_factory=set)
+    read_until: dict[tuple[str, int, str], int] = field(default_factory=dict)  # the interval of what was read last
     lagging: set[tuple[str, int, str]] = field(default_factory=set)
     killed: list[Killed] = field(default_factory=list)
     discarded: set[tuple[str, int]] = field(default_factory=set)  # emitter, interval
@@ -194,7 +195,9 @@ def _send(made: Traffic, dice: random.Random, topic: str, partition: int, offset
 def _read_all(made: Traffic, dice: random.Random, batch: Batch, minute: int) -> None:
     for group in GROUPS:
         emitter = READERS[group, batch.partition][minute > made.minutes // 2]
-        at = minute + dice.choice((0, 0, 1, 2))
+        # In the order of offsets, as consumers read: none before what was sent earlier.
+        place = batch.topic, batch.partition, group
+        at = made.read_until[place] = max(minute + dice.choice((0, 0, 1, 2)), made.read_until.get(place, 0))
         kind = "count"
         fate = dice.random()
         if fate < 0.06:

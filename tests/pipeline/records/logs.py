@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 import struct
+from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from crc32c import crc32c
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from support.jws import SigningKey
 
 from kafka_sidecar.codec.batch_layout import ATTRIBUTES_AT, CRC_AT, LOG_APPEND_TIME
 from kafka_sidecar.codec.records import Header, NewRecord, build_batch
@@ -16,9 +19,10 @@ SENT_AT = 1_760_000_000_000  # ms
 APPENDED_AT = SENT_AT + 5000
 HOUR = 3_600_000
 MAX_TIMESTAMP_AT = 35
+USUAL = b'{"items": [1, 2]}'
 VALUES = (
     b"{}",
-    b'{"items": [1, 2]}',
+    USUAL,
     b'{"items": [1, 2, 3, 4]}',
     b"{broken",
     b"",
@@ -30,6 +34,9 @@ VALUES = (
     b"ask a",
     b"ask unavailable",
 )
+# Of RFC 8037, appendix A; its public half is in replay/keys.json.
+PRIVATE = urlsafe_b64decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=")
+SIGNATURE = SigningKey(algorithm="EdDSA", private=Ed25519PrivateKey.from_private_bytes(PRIVATE)).sign(USUAL)
 KEYS = (None, b"", b"order-1", b"order-22", b"invoice 7", b"k" * 300)
 HEADERS: tuple[tuple[Header, ...], ...] = (
     (),
@@ -37,6 +44,8 @@ HEADERS: tuple[tuple[Header, ...], ...] = (
     (Header("trace-id", None), Header("source", b"web")),
     (Header("source", b"unknown"), Header("other", b"y" * 600)),
     tuple(Header(f"h{number}", b"") for number in range(12)),
+    (Header("kroxylicious.io/jws", SIGNATURE),),  # right for the usual value alone
+    (Header("kroxylicious.io/jws", SIGNATURE[:-1]),),
 )
 TIMES = (0, 1, HOUR, 2 * HOUR, -3 * HOUR, -SENT_AT - 1)  # relative to SENT_AT; the last one is "none"
 
