@@ -6,11 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 from kafka_sidecar.plugins.bounded import Bounded
-from kafka_sidecar.proxy.runtime.tasks import Paced
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, cause_of
@@ -23,7 +21,6 @@ Address = tuple[str, int]
 REJECTED_PAUSE_S = 1.0  # before the client's connection is closed: clients connect again at once, and for ever
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.1, 1.0
 MAX_ADDRESSES = 2_000  # whose last attempt is remembered
-STARTED_PER_TURN = 20  # dials: each takes some 100 us, and what the client has sent as much once it is connected
 REJECTED_LOGIN = "authentication_failed"  # a cause
 
 # Connects the protocol that it is given to a broker, for a client with this principal. Raises BrokerUnreachableError.
@@ -99,7 +96,6 @@ class Dialer:
         self._limiter = limiter
         self._access = access
         self._timeout_s = timeout_s  # of one attempt
-        self._starts = Paced(STARTED_PER_TURN)
 
     async def dial(
         self,
@@ -109,7 +105,6 @@ class Dialer:
         logins: BrokerLogins | None = None,
     ) -> None:
         """Connect a protocol to one of the candidates, trying again for ``wait_s``. Raises BrokerUnreachableError."""
-        await self._wait_for_turn()
         access = replace(self._access, logins=logins)
         now = asyncio.get_running_loop().time
         give_up_at, pause = now() + wait_s, FIRST_PAUSE_S
@@ -125,12 +120,6 @@ class Dialer:
                 raise error
             await asyncio.sleep(min(pause, give_up_at - now()))
             pause = min(pause * 2, MAX_PAUSE_S)
-
-    async def _wait_for_turn(self) -> None:
-        """Thousands of clients may send their first bytes within one poll of the sockets."""
-        turn = asyncio.get_running_loop().create_future()
-        self._starts.do(partial(_come, turn))
-        await turn
 
     async def _try(
         self, address: Address, factory: Callable[[], asyncio.Protocol], access: BrokerAccess
@@ -159,8 +148,3 @@ class Dialer:
             return BrokerUnreachableError(cause_of(error), f"{host}:{port}: {describe_failure(error)}")
         self._attempts.record_attempt(address, None)
         return None
-
-
-def _come(turn: asyncio.Future[None]) -> None:
-    if not turn.done():  # its client may have gone meanwhile
-        turn.set_result(None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from support.fake_broker import FakeBroker
 from support.in_process import connected, port_of, serving, until
 
 from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.proxy.runtime.dialer import STARTED_PER_TURN, Address, BrokerUnreachableError, Dialer
+from kafka_sidecar.proxy.runtime.dialer import Address, BrokerUnreachableError, Dialer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, cause_of
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter
 
@@ -84,29 +83,6 @@ async def test_an_address_that_leads_back_to_the_sidecar_is_not_dialled() -> Non
     error = await dialling.error(CLOSED)
     assert (error.cause, str(error)) == ("connects_to_itself", "127.0.0.1:1 leads back to this sidecar")
     assert dialling.attempts.made == []
-
-
-async def test_of_many_clients_that_speak_at_once_some_are_connected_in_each_turn() -> None:
-    dialler, loop, turn = Dialling().dialer, asyncio.get_running_loop(), 0
-    began: list[int] = []
-
-    def count_turns() -> None:
-        nonlocal turn
-        turn += 1
-        loop.call_soon(count_turns)
-
-    def candidates() -> list[Address]:
-        began.append(turn)
-        return []
-
-    count_turns()
-    dials = [asyncio.ensure_future(dialler.dial(candidates, asyncio.Protocol, 0.0)) for _ in range(100)]
-    await asyncio.sleep(0)
-    dials[50].cancel()  # while it waits for its turn: its client has gone
-    ended = await asyncio.gather(*dials, return_exceptions=True)
-    assert [type(one) for one in ended].count(BrokerUnreachableError) == 99
-    assert len(began) == 99
-    assert max(Counter(began).values()) <= STARTED_PER_TURN
 
 
 async def test_one_line_in_ten_seconds_is_logged_for_an_address(caplog: pytest.LogCaptureFixture) -> None:
