@@ -1,4 +1,4 @@
-"""Collections of garbage, none of which passes over all objects in one turn of the event loop while clients are many.
+"""Collections of garbage, which look at what is new: a look at all objects would be a long turn with many clients.
 
 Python's full collections come whenever a quarter more objects than before have lived for a while, and each takes 25 us
 for every open connection: a quarter of a second with 10,000. So what has survived one is frozen, and the next looks at

@@ -118,6 +118,16 @@ def test_names_that_clients_choose_cannot_make_lines_or_move_the_cursor() -> Non
     assert not any(line.startswith("name") for line in made.output.splitlines())
 
 
+def test_letters_of_records_that_were_replayed_do_not_count_as_dropped() -> None:
+    rows = [
+        {"of": ["orders", reason], "value": value} for reason, value in (("replayed", 3), ("rate", 2), ("outage", 5))
+    ]
+    dropped = family("dead_letters_dropped", "counter", ["topic", "reason"], *rows)
+    letters = {"waiting_letters": 1, "buffered_bytes": 100, "sent": 15}
+    made = status(snapshot(dropped, features={"dead_letters": letters}))
+    assert "1 wait (100 B in memory), 15 sent, 7 dropped" in made.output
+
+
 def test_thousands_of_troubles_are_cut() -> None:
     found = sidecar(reasons=[f"reason {number}" for number in range(5000)])
     made = status(snapshot(sidecar=found))
