@@ -10,6 +10,7 @@ no    install the Python sources alone
 import os
 import re
 import runpy
+import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -63,6 +64,7 @@ def compiled() -> list[Extension]:
             for module, path in zip(modules, paths, strict=True)
         ],
         build_dir="build/cython",
+        nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,  # elsewhere a process runs this file again
         force=True,
         include_path=["src"],
         compiler_directives=DIRECTIVES,
