@@ -66,7 +66,7 @@ demo-pipeline: spark-install kafka ## a broker, three sidecars, faults on purpos
 
 .PHONY: test test-all
 test: install ## what CI runs: all but the matrix, what is slow, and most examples
-	$(MAKE) --no-print-directory --jobs=3 --output-sync=target kafka check programs
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target kafka-ready check programs
 	$(MAKE) --no-print-directory unit integration-core coverage
 test-all: export BOTH_LOOPS = yes
 test-all: export HYPOTHESIS_PROFILE = repeatable
@@ -173,8 +173,17 @@ SIDE_BY_SIDE := --numprocesses 6 --dist loadfile --no-loadscope-reorder
 kafka: ## brokers and Java clients of all supported versions, by Maven, into .cache/kafka
 	bash tests/jvm/fetch.sh
 
+# Else each of the processes compiles all tests, and all wait until one has prepared a broker.
+.venv/.collected: .venv/.installed
+	$(BIN)/pytest --quiet --collect-only -m integration $(WITH_KAFKA) > /dev/null
+	@touch $@
+
+.PHONY: kafka-ready
+kafka-ready: .venv/.collected kafka ## the same, and what brokers and Java clients of the tests start from
+	@cd tests && ../$(BIN)/python -c "from harness import jvm, tool_host, versions; [(jvm.prepared(one), tool_host.compiled(one)) for one in versions.JAVA_CLIENTS]"
+
 .PHONY: integration-core
-integration-core: install kafka ## real clients through the sidecar, newest broker
+integration-core: install kafka-ready ## real clients through the sidecar, newest broker
 	$(BIN)/pytest -m "integration and not matrix $(SLOW)" $(SIDE_BY_SIDE) $(WITH_KAFKA)
 
 .PHONY: integration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import itertools
 import json
@@ -131,8 +132,10 @@ def compiled(version: str) -> Path:
     sources = [file for file in sorted(SOURCES.glob("*.java")) if not (is_old and file.stem.startswith("Kafka4"))]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:12]
     folder = CACHE / f"host-{version}-{digest}"
-    if not folder.is_dir():
-        _compile(sources, version, folder)
+    with (CACHE / f".compiling-{version}").open("w") as lock:  # the first of several processes does it for all
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            _compile(sources, version, folder)
     os.utime(folder)
     for other in CACHE.glob(f"host-{version}-*"):
         with contextlib.suppress(FileNotFoundError):  # another run removes it, too
@@ -142,17 +145,13 @@ def compiled(version: str) -> Path:
 
 
 def _compile(sources: Sequence[Path], version: str, folder: Path) -> None:
-    """The folder appears under its name only when it is whole; of several runs at once the first one's stays."""
+    """The folder appears under its name only when it is whole."""
     part = Path(tempfile.mkdtemp(dir=CACHE, prefix=".part."))
     try:
         compiler = ["javac", "-nowarn", "-Xlint:none", "-d", str(part), "-cp", jars(version), *map(str, sources)]
         done = subprocess.run(compiler, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise ToolError(f"javac: {done.stderr}")
-        try:
-            part.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
+        part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
