@@ -103,7 +103,7 @@ def test_a_limit_without_a_setting_is_the_one_of_the_program(begins: str) -> Non
 
 def defaults() -> dict[str, object]:
     """Of each row whose limit is one setting of the file and is a number there."""
-    config = Config(bootstrap_servers="kafka:9092")
+    config = Config(bootstrap_servers=["kafka:9092"])
     found: dict[str, object] = {}
     for what, cells in ROWS.items():
         named = re.findall(r"\[`([a-z_.]+)`\]", cells[2])

@@ -109,15 +109,13 @@ def made_metrics() -> Iterator[str]:
     """The names in calls that make a metric: text, or a name of the module and text."""
     shown_live = Path("proxy/server/admin/live/traffic.py")  # for readers of the page alone, never for Prometheus
     for path in set(modules("proxy")) - {shown_live}:
-        names = {
-            target.id: node.value.value
-            for node in tree(path).body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        for node in ast.walk(tree(path)):
+        names: dict[str, str] = {}
+        for node in tree(path).body:
             match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                    names[name] = text
+        for call in ast.walk(tree(path)):
+            match call:
                 case ast.Call(func=ast.Name(id="counter" | "gauge" | "histogram" as kind), args=[first, *_]):
                     total = "_total" if kind == "counter" else ""
                     match first:
