@@ -178,7 +178,8 @@ class Features:
         wanted = [row for row in FEATURES if row.is_wanted(self.site.config, config)]
         for row in wanted:
             _module(row.module)
-        if not any([_module(row.checks).opens_others(config) for row in wanted if row.opens and row.checks]):
+        others = [_module(row.checks).opens_others(config) for row in wanted if row.opens and row.checks]
+        if not any(others):
             self._prepared = self._load(config)
 
     def _load(self, config: Config) -> _Loaded:

@@ -9,7 +9,6 @@ from functools import partial
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import AclRule
-from kafka_sidecar.proxy.config.sections import Authorization as Section
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need

@@ -53,7 +53,6 @@ from kafka_sidecar.proxy.features.interception.send_stage import SendRun
 from kafka_sidecar.proxy.features.topic_configs.stages import AlterConfigsRun
 from kafka_sidecar.proxy.features.validation.stage import ValidationRun
 
-
 TOPIC = {"name": "orders", "policy": "json"}
 
 
@@ -312,7 +311,8 @@ def test_what_was_prepared_is_applied_without_opening_it_again(monkeypatch: pyte
     assert made.validator is None
     made.apply(new)
     assert opened == ["beside"]
-    assert made.validator is not None and made.validator.rules.policies == ["json"]
+    assert made.validator is not None
+    assert made.validator.rules.policies == ["json"]
     made.apply(new.model_copy())
     assert opened == ["beside"]  # it is the same interceptor
 
