@@ -112,7 +112,7 @@ COMPLETE: dict[str, object] = {
 # nothing else to do spends half of its CPU on that.
 BEFORE_4_1: dict[str, object] = {"metadata.max.idle.interval.ms": 50}
 
-# Later ones learn it at once: with the two records a second that are usual, an idle broker takes twice the CPU.
+# Later ones learn it at once: the two records a second that are usual cost an idle broker 4 of 15 ms of CPU a second.
 SINCE_4_1: dict[str, object] = {"metadata.max.idle.interval.ms": 10_000}
 
 # KIP-848 groups are a preview there; from 4.0 on they need no word.
