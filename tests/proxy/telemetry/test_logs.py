@@ -44,8 +44,9 @@ def keys_passed(tree: ast.AST) -> Iterator[str]:
         if isinstance(extra, ast.Dict):
             yield from keys_of(extra)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "record":
-            yield node.attr
+        match node:
+            case ast.Attribute(value=ast.Name(id="record"), attr=key, ctx=ast.Store()):
+                yield key
         if isinstance(node, ast.FunctionDef) and f"{node.name}(" in FUNCTIONS_WITH_KEYS:
             yield from (key for part in ast.walk(node) if isinstance(part, ast.Dict) for key in keys_of(part))
 
@@ -53,8 +54,9 @@ def keys_passed(tree: ast.AST) -> Iterator[str]:
 def extras(tree: ast.AST) -> Iterator[ast.expr]:
     """What is passed as ``extra`` to the loggers, all of which are called ``log``."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
-            yield from (keyword.value for keyword in node.keywords if keyword.arg == "extra")
+        passed = [one.value for one in node.keywords if one.arg == "extra"] if isinstance(node, ast.Call) else []
+        if passed and ast.unparse(node.func).startswith("log."):
+            yield from passed
 
 
 def keys_of(literal: ast.Dict) -> Iterator[str]:
