@@ -354,6 +354,7 @@ class Indented(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
+@pytest.mark.bulk
 @settings(max_examples=max(10, PROFILE.max_examples // 4))  # each takes 70 ms
 @given(
     documents=st.lists(workloads(), min_size=1, max_size=2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.pages import statements
@@ -48,6 +49,7 @@ def test_the_newest_entries_are_kept_within_number_and_bytes(steps: list[tuple[s
     assert list(known) == ["y"]
 
 
+@pytest.mark.bulk
 def test_nothing_else_forgets_what_is_too_much_by_hand() -> None:
     found = {
         path.relative_to(ROOT).as_posix()

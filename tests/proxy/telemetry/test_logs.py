@@ -65,10 +65,12 @@ def keys_of(literal: ast.Dict) -> Iterator[str]:
         yield str(key.value)
 
 
+@pytest.mark.bulk
 def test_the_list_has_exactly_the_keys_that_the_sources_pass() -> None:
     assert {key for path in SOURCES for key in keys_passed(ast.parse(path.read_text()))} == KEYS
 
 
+@pytest.mark.bulk
 def test_every_extra_is_a_literal_that_the_test_above_can_read() -> None:
     for path in SOURCES:
         for extra in extras(ast.parse(path.read_text())):
