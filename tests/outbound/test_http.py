@@ -157,9 +157,11 @@ def test_a_response_over_tls_that_drips_ends_in_time(tmp_path: Path) -> None:
 def test_a_server_that_does_not_go_on_with_the_handshake_is_left(fake: FakeRegistry) -> None:
     import socket
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        with pytest.raises(OutboundError, match="has not responded"):
-            get(f"https://127.0.0.1:{listening.getsockname()[1]}", timeout_s=0.5)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        pytest.raises(OutboundError, match="has not responded"),
+    ):
+        get(f"https://127.0.0.1:{listening.getsockname()[1]}", timeout_s=0.5)
 
 
 def test_tls_1_1_is_not_offered() -> None:
