@@ -125,7 +125,7 @@ UNIT = "not integration and not matrix and not program and not chart and not ima
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
 PARTS := 1 2 3 4 5
-PART_2 := tests/proxy/server tests/golden tests/large_messages tests/policies tests/interceptors
+PART_2 := tests/proxy/server tests/golden tests/policies tests/interceptors
 PART_3 := $(addprefix tests/proxy/,config relay runtime telemetry) $(wildcard tests/proxy/test_*.py)
 PART_4 := tests/schemas tests/codec tests/proxy/security
 PART_5 := $(addprefix tests/proxy/,cli exchanges features)
