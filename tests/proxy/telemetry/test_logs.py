@@ -54,7 +54,9 @@ def keys_passed(tree: ast.AST) -> Iterator[str]:
 def extras(tree: ast.AST) -> Iterator[ast.expr]:
     """What is passed as ``extra`` to the loggers, all of which are called ``log``."""
     for node in ast.walk(tree):
-        passed = [one.value for one in node.keywords if one.arg == "extra"] if isinstance(node, ast.Call) else []
+        if not isinstance(node, ast.Call):
+            continue
+        passed = [one.value for one in node.keywords if one.arg == "extra"]
         if passed and ast.unparse(node.func).startswith("log."):
             yield from passed
 
