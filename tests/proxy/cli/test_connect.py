@@ -11,11 +11,12 @@ import pytest
 import yaml
 from harness.ports import free_ports
 from support import oracle
+from support.commands import CliRunner
 from support.fake_broker import Answer, FakeBroker, Request, fixed, hang_up, stall
 from support.http_registry import running as running_registry
 from support.in_process import config
 from support.secured_broker import PASSWORD, secured
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.cli.connect.checks import check_all, summary
