@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,7 @@ from kafka_sidecar.policies.plans import (
     truncate_message,
 )
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MAX_LIGHT_INFLATED, is_light, takes_long
-from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
+from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import (
     UNKNOWN_TOPIC,
     PartitionRejection,
@@ -66,7 +67,8 @@ class TopicConfigsKnown(Need):
 class Report(Protocol):
     """Counts and logs what policies decide."""
 
-    def validated(self, headers: int, inflated: int, records: int) -> None: ...
+    batches: Counter[str]  # that they have looked at: from the "header" alone, or with "contents"
+    records: int  # of these
 
     # The next ones return the id of the rejection, for the client.
 
@@ -98,12 +100,49 @@ class Terms:
     letters: Letters | None = None
 
 
+class TopicConfigs(Protocol):
+    """The policies that are set on topics with Kafka's own tools."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether they are known here."""
+
+
+class ValidationStage(Stage):
+    """The policies that are current."""
+
+    __slots__ = ("_configs", "_terms", "is_stable")
+
+    def __init__(self, terms: Terms, configs: TopicConfigs | None) -> None:
+        self._terms = terms
+        self._configs = configs
+        self.is_stable: bool = configs is None  # otherwise a topic's policy may be set at any time
+
+    def configs_are_known(self) -> bool:
+        return self._configs is None or self._configs.ready
+
+    def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
+        """A request for topics without a policy need not be collected: its bytes are relayed as they come (D1)."""
+        if not self.configs_are_known():
+            return True
+        if self._terms.rules.are_empty:
+            return False
+        return not topics or any(name is None or self._has_policy(name, topic_id) for name, topic_id in topics)
+
+    def _has_policy(self, topic: str, topic_id: bytes) -> bool:
+        try:
+            return self._terms.rules.of(topic, topic_id) is not None
+        except MisconfiguredError:
+            return True
+
+    def start(self, client: Client, version: int) -> ValidationRun:
+        return ValidationRun(self._terms, client, not self.configs_are_known())
+
+
 class ValidationRun(StageRun):
     """The policies that apply to one request."""
 
-    __slots__ = (
-        "_client", "_room", "_time_left", "_waits_for_configs", "headers", "inflated", "records", "request", "terms",
-    )  # fmt: skip
+    __slots__ = ("_client", "_room", "_time_left", "_waits_for_configs", "request", "terms")
 
     wants_response = False
 
@@ -111,7 +150,6 @@ class ValidationRun(StageRun):
         self.terms = terms  # those that are current now, whatever is reloaded meanwhile
         self._client = client
         self.request: OpenRequest | None = None
-        self.headers = self.inflated = self.records = 0  # what is validated
         self._waits_for_configs = waits_for_configs
         self._time_left: TimeLeft | None = None
         self._room = terms.max_record_errors  # that the response may still have
@@ -164,7 +202,6 @@ class ValidationRun(StageRun):
 
     def sent(self) -> None:
         self.request = None  # it keeps the whole frame, and the broker may take its time
-        self.terms.report.validated(self.headers, self.inflated, self.records)
 
 
 class TopicValidation(TopicRun):
@@ -267,13 +304,9 @@ class TopicValidation(TopicRun):
 
     def _count(self, batch: Batch) -> None:
         """The policies have looked at a batch, and inside it or not."""
-        run, records = self._run, batch.header.count
-        if self.needs_records:
-            run.inflated += 1
-        else:
-            run.headers += 1
-        if records > 0:  # what a header says, if its batch was not inflated
-            run.records += records
+        report = self._run.terms.report
+        report.batches["contents" if self.needs_records else "header"] += 1
+        report.records += max(batch.header.count, 0)  # what a header says, if its batch was not inflated
 
     def _settle(self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict) -> Steps[None] | None:
         """Count what the policies say, and reject the batch if they are enforced."""

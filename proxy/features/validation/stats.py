@@ -37,7 +37,7 @@ class ValidationStats:
     rejections: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
     batches: Counter[str] = field(default_factory=Counter)  # by depth: "header" (without decompression), "contents"
-    records: int = 0
+    records: int = 0  # of these
     omitted_errors: int = 0  # record errors for which a response had no room
     recent: RecentRejections = field(default_factory=RecentRejections)
     # Whether a topic has series of its own whatever other names clients send.
@@ -64,14 +64,6 @@ class ValidationStats:
             "Record errors beyond limits.max_record_errors, of which a response has only the number",
             self.omitted_errors,
         )
-
-    def validated(self, headers: int, inflated: int, records: int) -> None:
-        """Policies have validated batches, from the header alone or with contents, with ``records`` in all."""
-        if headers:
-            self.batches["header"] += headers
-        if inflated:
-            self.batches["contents"] += inflated
-        self.records += records
 
     def rejected(
         self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, origin: Origin = UNKNOWN

@@ -169,14 +169,6 @@ def test_invalid_batches_are_counted_without_a_policy() -> None:
     ]  # fmt: skip
 
 
-def test_batches_are_counted_by_how_deep_they_were_looked_at() -> None:
-    seen = ValidationStats(Clock())
-    seen.validated(0, 0, 0)
-    assert not seen.batches
-    seen.validated(2, 1, 4)
-    assert (seen.batches, seen.records) == ({"contents": 1, "header": 2}, 4)
-
-
 def test_what_a_request_counts() -> None:
     validation = Validating()
     validation.validated(9, {"a": {0: BAD, 1: GOOD, 2: batch("bug")}})
