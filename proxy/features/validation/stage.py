@@ -35,7 +35,6 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     without_errors,
 )
 from kafka_sidecar.proxy.features.refused import Letters, RefusedBatch
-from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of, with_id
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -47,6 +46,7 @@ Verdict = list[Rejection] | PolicyFailedError | InvalidBatch | TimeoutError
 ACCEPTED: Verdict = []
 MAX_INLINE_LETTERS = 200  # records that are copied while others wait
 MAX_INLINE_LETTER_BYTES = 256 << 10
+MAX_CLIENT_CHARS = 249  # of what clients call themselves
 GivenUp = frozenset[tuple[str, object]]
 
 
@@ -62,6 +62,31 @@ class PolicyFetch(Need):
 @dataclass(frozen=True, slots=True)
 class TopicConfigsKnown(Need):
     """Wait until the configs of topics are known. Answered with why they are not, if it takes too long, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Whose request has brought a batch."""
+
+    session: int | None = None  # number of the connection
+    client: str | None = None  # its address
+    client_id: str | None = None
+    client_software: str | None = None
+    principal: str | None = None
+    correlation_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a batch is from, and what applied to it."""
+
+    sender: Sender = Sender()
+    header: BatchHeader | None = None  # None: the data is not a batch
+    applied: Applied | None = None
+    letter_topic: str | None = None  # the dead letter topic to which its records go
+
+
+UNKNOWN = Origin()
 
 
 class Report(Protocol):
@@ -398,6 +423,25 @@ class TopicValidation(TopicRun):
         self._miss(topic, 1, enforced)
         if enforced:
             partition.rejection = with_id(_of_structure(why), found)
+
+
+def sender_of(client: Client, request: OpenRequest | None) -> Sender:
+    """The sender of a request, as far as it has introduced itself."""
+    return Sender(
+        client.number, client.host, _cut(request.client_id if request is not None else client.client_id),
+        _cut(client.client_software), _cut(client.principal), request.correlation_id if request is not None else None,
+    )  # fmt: skip
+
+
+def with_id(rejection: PartitionRejection, rejection_id: str) -> PartitionRejection:
+    """For the client: each message says how an operator finds out more."""
+    hint = f" (kafka-sidecar explain {rejection_id})"
+    errors = tuple((index, message + hint) for index, message in rejection.record_errors)
+    return PartitionRejection(rejection.error_code, rejection.message + hint, errors)
+
+
+def _cut(text: str | None) -> str | None:
+    return text[:MAX_CLIENT_CHARS] if text is not None else None
 
 
 def _of_failure(failure: PolicyFailedError) -> PartitionRejection:

@@ -10,13 +10,8 @@ from dataclasses import dataclass, field
 from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata, UnavailableError
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
-from kafka_sidecar.proxy.features.validation.rejections import (
-    MAX_ERRORS,
-    UNKNOWN,
-    Origin,
-    RecentRejections,
-    RejectedBatch,
-)
+from kafka_sidecar.proxy.features.validation.rejections import MAX_ERRORS, RecentRejections, RejectedBatch
+from kafka_sidecar.proxy.features.validation.stage import UNKNOWN, Origin
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, histogram
 

@@ -16,7 +16,7 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.feature import Feature, Rejections, Site, Stages, TopicPolicies
 from kafka_sidecar.proxy.features.refused import Letters
 from kafka_sidecar.proxy.features.validation.consume_stage import (
     WITHHELD,
@@ -120,6 +120,9 @@ class Validator(Feature):
         yield from self.stats.families()
         yield from self.consume_stats.families()
         yield durations_of(self.rules.calls)
+
+    def rejections(self) -> Rejections:
+        return self.stats.recent
 
     def topic_state(self, name: str) -> Mapping[str, Any]:
         rule = self.rules.consume_rule(name)

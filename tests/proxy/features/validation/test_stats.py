@@ -11,7 +11,8 @@ from support.produce_requests import BAD, GOOD, Validating, batch
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.features.validation import stats as stats_module
-from kafka_sidecar.proxy.features.validation.rejections import MAX_ERRORS, Origin, Sender
+from kafka_sidecar.proxy.features.validation.rejections import MAX_ERRORS
+from kafka_sidecar.proxy.features.validation.stage import Origin, Sender
 from kafka_sidecar.proxy.features.validation.stats import LOG_INTERVAL_S, OTHER, ValidationStats
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 
