@@ -68,6 +68,7 @@ FRONT_DOORS = {
         "bounded",
         "calls",
         "class_path",
+        "clock",
         "effects",
         "patterns",
         "pace",

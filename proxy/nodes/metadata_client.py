@@ -28,12 +28,11 @@ from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest, ApiVer
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_sidecar.codec.wire import LENGTH, NO_ID
 from kafka_sidecar.proxy.relay.introduction import diagnose
-from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.broker_access import OWN_CLIENT_ID, BrokerAccess
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 log = logging.getLogger(__name__)
 
-OWN_CLIENT_ID = "kafka-sidecar"
 GREETING = 3  # version of ApiVersions: the first with the client's software (KIP-511)
 CORRELATION_ID = Struct(">i")
 CORRELATION_ID_AT = 8

@@ -26,7 +26,7 @@ from kafka_sidecar.proxy.relay.exchange_driver import (
     ResponseDriver,
 )
 from kafka_sidecar.proxy.relay.frames import Frames
-from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce
+from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, check_length, diagnose, introduce
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.mute import MUTE, Marking, Mute, marked_frame, tell
 from kafka_sidecar.proxy.relay.responses import (
@@ -43,7 +43,7 @@ from kafka_sidecar.proxy.relay.responses import (
     mismatch,
     take_answers,
 )
-from kafka_sidecar.proxy.relay.routes import ANY, WATCHED, Rewrite, Route, Routes, known_of
+from kafka_sidecar.proxy.relay.routes import ANY, WATCHED, PrefixMemo, Rewrite, Route, Routes, known_of
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedResponse
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
@@ -55,7 +55,7 @@ STATUS_END = RESPONSE.size + MAX_STATUS_BYTES
 STOPPED = CodecError("the client's requests are read no more")
 
 
-class Session(Identity):
+class Session:
     """One client's conversation with one broker.
 
     Pass on what `from_client` or `from_broker` returns and then what `to_client` returns. Then do what stands in
@@ -63,11 +63,11 @@ class Session(Identity):
     """
 
     __slots__ = (
-        "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_now", "_own_waiting",
-        "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered", "_waiting",
-        "account", "agenda", "broker_frames", "closing", "due", "fetch_session", "fetch_state",
-        "finishing", "gates", "has_closed", "host", "muted_by", "muted_until", "number", "record", "recorder",
-        "reports_running", "requests", "routes",
+        "_acks_at", "_client_frames", "_client_id", "_client_software", "_clock", "_is_lost", "_max_frame", "_now",
+        "_own_waiting", "_principal", "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered",
+        "_waiting", "account", "agenda", "broker_frames", "closing", "due", "fetch_session", "fetch_state",
+        "finishing", "gates", "has_closed", "host", "limited", "login", "memo", "muted_by", "muted_until", "number",
+        "opened", "record", "recorder", "reports_running", "requests", "routes", "tap_state",
     )  # fmt: skip
 
     host: str | None
@@ -78,7 +78,15 @@ class Session(Identity):
         self, routes: Routes, clock: Callable[[], float], max_frame: int, budget: LoopBudget, memory: MemoryBudget,
         recorded: int = DEFAULT_RECORDED,
     ) -> None:  # fmt: skip
-        super().__init__()
+        # Who the client is, as far as it has said so; what is known of that is forgotten where it changes.
+        self._client_id: str | None = None
+        self._client_software: str | None = None
+        self._principal: str | None = None
+        self.memo = PrefixMemo()
+        self.tap_state: object | None = None
+        self.limited: object | None = None
+        self.login: object | None = None
+        self.opened: object | None = None
         self.routes = routes
         self._clock = clock  # monotonic seconds
         self._max_frame = max_frame
@@ -112,6 +120,36 @@ class Session(Identity):
         self._sought: OwnRequests | None = None  # whose answers come after a response that waits for them
         self._is_lost = False
         self._unanswered = 0  # requests that get no response: acks=0
+
+    @property
+    def client_id(self) -> str | None:
+        return self._client_id
+
+    @client_id.setter
+    def client_id(self, client_id: str | None) -> None:
+        if client_id != self._client_id:
+            self._client_id, self.tap_state, self.limited = client_id, None, None
+            self.memo.clear()  # what its limits count is remembered there
+
+    @property
+    def client_software(self) -> str | None:
+        return self._client_software
+
+    @client_software.setter
+    def client_software(self, software: str | None) -> None:
+        if software != self._client_software:
+            self._client_software = software
+            self.memo.clear()  # what a client of this software may do is remembered there
+
+    @property
+    def principal(self) -> str | None:
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: str | None) -> None:
+        if principal != self._principal:
+            self._principal, self.tap_state, self.limited = principal, None, None
+            self.memo.clear()  # what a principal may do is remembered there
 
     @property
     def in_flight(self) -> int:

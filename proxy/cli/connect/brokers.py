@@ -20,10 +20,10 @@ from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.cli.connect.report import Check, failed, ok, warning
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.types import host_port
-from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID, Address, listener_among, read_response
+from kafka_sidecar.proxy.nodes.metadata_client import Address, listener_among, read_response
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins, Password
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
-from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess, HandshakeError, cause_of
+from kafka_sidecar.proxy.security.tls.broker_access import OWN_CLIENT_ID, BrokerAccess, HandshakeError, cause_of
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 GREETING = 3  # of ApiVersions: the first with the client's software (KIP-511)

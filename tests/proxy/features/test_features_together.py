@@ -200,7 +200,7 @@ def composed(features: Any) -> dict[str, list[str]]:
 # Of all features together, where there is more than the check of rules; in the order of design D8.
 ORDER = {
     "PRODUCE": [
-        "CheckProduce", "HeadStage", "RejectStage", "HabitsStage", "SegmentStage", "Validator", "SendStage",
+        "CheckProduce", "HeadStage", "RejectStage", "HabitsStage", "SegmentStage", "ValidationStage", "SendStage",
         "ObjectStage", "SplitStage",
     ],
     "FETCH": ["CheckFetchRun", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
