@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import field_reader, first_version, span
 from kafka_sidecar.codec.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -149,10 +150,17 @@ def _finish(future: asyncio.Future[None], error: Exception | None) -> None:
 
 def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
     """(id, name) of the topics in a Metadata response (v10 or newer), body at frame[at]; the id is zeros if the broker
-    does not say it. Raises CodecError."""
+    does not say it. Raises CodecError.
+
+    An id beside an error is not the broker's: some errors have what the client has put together, whatever exists.
+    """
     start, _ = span(MetadataResponse, "topics", version)(frame, at)
     topics, _ = field_reader(MetadataResponse, "topics", version)(frame, start)
-    return [(topic.topic_id, topic.name) for topic in topics if topic.name]
+    return [
+        (topic.topic_id, topic.name)
+        for topic in topics
+        if topic.name and (topic.error_code == ErrorCode.NONE or topic.topic_id == NO_ID)
+    ]
 
 
 def learnt(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:

@@ -66,6 +66,13 @@ def test_topics_without_id_or_name_are_ignored() -> None:
     assert len(topics) == 0
 
 
+def test_an_id_that_a_client_has_put_beside_a_name_is_not_learned_from_the_error_that_repeats_both() -> None:
+    topics = TopicNameCache(Cluster().request_names)
+    repeated = [{"topic_id": ORDERS, "name": "bills", "error_code": 42}, {"topic_id": BILLS, "name": "bills"}]
+    topics.learn(learnt(oracle.encoded(oracle.response(3, 11, topics=repeated)), 0, 11))
+    assert (topics.name_of(ORDERS), topics.name_of(BILLS), topics.id_of("bills")) == (None, "bills", BILLS)
+
+
 def test_a_response_that_would_block_the_loop_is_not_read() -> None:
     topics = TopicNameCache(Cluster().request_names)
     body = metadata(12, orders=ORDERS)
