@@ -21,6 +21,7 @@ from kafka_sidecar.codec.envelope import array_count, decode_response, encode_re
 from kafka_sidecar.codec.message import (
     Message,
     Struct,
+    decode,
     element_spans,
     encode,
     field_reader,
@@ -80,7 +81,9 @@ class DescribedTopicsRun(MessageRun):
     def request(self, request: OpenMessage) -> Steps[None]:
         message = yield from request.read(MetadataRequest)
         topics = message.topics or ()
-        self._names_ids = any(not topic.name for topic in topics)
+        self._names_ids = any(topic.topic_id != NO_ID for topic in topics)
+        if self._names_ids:
+            return  # then brokers look at no name, and create nothing
         kept, denied = yield from offload(partial(self._kept, topics), request.elements)
         self._rules.denials.record(ApiKey.METADATA, denied, self._client)
         if self._rules.denials.wants_allowed:
@@ -102,8 +105,8 @@ class DescribedTopicsRun(MessageRun):
         self, topics: Iterable[MetadataRequestTopic]
     ) -> tuple[tuple[MetadataRequestTopic, ...], Sequence[Rejection]]:
         """The topics that may be described, and why the others may not, whose names are noted."""
-        checked = [(topic, self._check(topic.name) if topic.name else None) for topic in topics]
-        self._denied = [topic.name for topic, why in checked if topic.name and why is not None]
+        checked = [(topic, self._check(topic.name) if topic.name is not None else None) for topic in topics]
+        self._denied = [topic.name for topic, why in checked if topic.name is not None and why is not None]
         return tuple(one for one, why in checked if why is None), [why for _, why in checked if why is not None]
 
     def _visible(self, frame: bytes) -> bytes:
@@ -117,7 +120,7 @@ class DescribedTopicsRun(MessageRun):
         for at, (start, end) in enumerate(spans, 1):
             name = name_of(frame, to_name(frame, start))[0]
             if name and (name == NO_TOPIC or self._hides(name)):
-                removed.append((start, end, b""))
+                removed.append((start, end, self._denied_id(frame, start, end) if self._names_ids else b""))
             count = at
         if not removed and not self._denied:
             return frame
@@ -125,10 +128,20 @@ class DescribedTopicsRun(MessageRun):
             MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name) for name in self._denied
         )
         new_count = array_count(
-            count - len(removed) + len(self._denied), MetadataResponse.declaration_.is_flexible(version)
+            count - sum(not new for _, _, new in removed) + len(self._denied), MetadataResponse.declaration_.is_flexible(version)
         )
         added = [(end, end, encode(one, version)) for one in denied]
         return splice(frame, [(count_at, first, new_count), *removed, *added])
+
+    def _denied_id(self, frame: bytes, start: int, end: int) -> bytes:
+        """What the client gets for frame[start:end], a topic that it has named by its id; errors are as they are."""
+        topic, _ = decode(MetadataResponseTopic, frame, self._version, start)
+        if topic.error_code != ErrorCode.NONE:
+            return frame[start:end]
+        error = MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic.topic_id
+        )
+        return encode(error, self._version)
 
     def _check(self, name: str) -> Rejection | None:
         return self._rules.check(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)

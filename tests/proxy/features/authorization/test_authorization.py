@@ -20,7 +20,7 @@ from support.authorization import (
 )
 from support.pages import ROOT
 
-from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
 from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.features.authorization.acls import Acls, Operation
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS, OPEN_APIS, Authorization, rules_of
@@ -134,6 +134,32 @@ def test_metadata_show_only_what_may_be_described(key: ApiKey, version: int) -> 
     assert metadata(version) == {"open": (0, 1)}
     assert metadata(version, "open", "closed") == {"open": (0, 1), "closed": (TOPIC_DENIED, 0)}
     assert metadata(version, "closed") == {"closed": (TOPIC_DENIED, 0)}
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_metadata_of_ids_have_an_error_without_a_name_for_what_may_not_be_described(version: int) -> None:
+    ids = {name: uuid.UUID(bytes=topic_id) for name, topic_id in IDS.items()}
+    # Brokers look at no name where there is an id.
+    asked = [{"topic_id": ids["open"], "name": "closed"}, {"topic_id": ids["closed"], "name": None}]
+    frame = oracle.request_frame(oracle.request(ApiKey.METADATA, version, topics=asked), 5)
+    exchange = Site().exchange(ApiKey.METADATA, version)
+    assert exchange.request(frame) is frame
+    found = [{"name": name, "topic_id": ids[name]} for name in ids]
+    answered = exchange.response(oracle.response_frame(oracle.response(ApiKey.METADATA, version, topics=found), 5))
+    assert isinstance(answered, bytes)
+    _, response = oracle.read_response(ApiKey.METADATA, version, answered)
+    shown = {topic.topic_id: (topic.name, int(topic.error_code)) for topic in response.topics}
+    assert shown == {ids["open"]: ("open", 0), ids["closed"]: (None, TOPIC_DENIED)}
+
+
+def test_an_error_that_repeats_the_names_of_a_request_is_the_brokers() -> None:
+    closed = uuid.UUID(bytes=IDS["closed"])
+    topics = [{"topic_id": closed, "name": "closed"}]  # ids are of no use before version 12
+    exchange = Site().exchange(ApiKey.METADATA, 11)
+    exchange.request(oracle.request_frame(oracle.request(ApiKey.METADATA, 11, topics=topics), 5))
+    invalid = [{"topic_id": closed, "name": "closed", "error_code": ErrorCode.INVALID_REQUEST}]
+    frame = oracle.response_frame(oracle.response(ApiKey.METADATA, 11, topics=invalid), 5)
+    assert exchange.response(frame) == frame
 
 
 def test_every_api_that_is_relayed_is_checked_or_open_to_everybody() -> None:
