@@ -21,6 +21,9 @@ from support.authorization import (
 from support.pages import ROOT
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.envelope import decode_response
+from kafka_sidecar.codec.message import first_version
+from kafka_sidecar.codec.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.features.authorization.acls import Acls, Operation
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS, OPEN_APIS, Authorization, rules_of
@@ -343,3 +346,29 @@ def test_without_rules_only_the_protected_topic_is_denied() -> None:
     assert rules.stages().keys() == CHANGING - {ApiKey.PRODUCE}
     assert rules.rules.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "kept"), "User:alice") is not None
     assert rules.rules.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "other"), None) is None
+
+
+@pytest.mark.parametrize("on_cluster", [True, False])
+@pytest.mark.parametrize(("key", "version"), pairs(ApiKey.CREATE_TOPICS))
+def test_who_creates_a_topic_is_shown_the_configs_that_it_may_describe(
+    key: ApiKey, version: int, on_cluster: bool
+) -> None:
+    rules = [
+        AclRule(principals=["User:alice"], operations=["create"], topics=["open", "closed"]),
+        AclRule(principals=["User:alice"], operations=["alter_configs"], topics=["open"]),
+        *([AclRule(principals=["User:alice"], operations=["create"], cluster=True)] if on_cluster else []),
+    ]
+    exchange = Site(rules=rules).exchange(key, version)
+    frame = request(key, version, "open", "closed")
+    assert exchange.request(frame) is frame
+    has_configs = version >= first_version(CreatableTopicResult, "configs")
+    more = {"num_partitions": 3, "replication_factor": 2, "configs": [{"name": "retention.ms", "value": "1"}]}
+    topics = [{"name": name, **(more if has_configs else {})} for name in IDS]
+    to_client = exchange.response(oracle.response_frame(oracle.response(key, version, topics=topics), 5))
+    assert isinstance(to_client, bytes)
+    found = {one.name: one for one in decode_response(CreateTopicsResponse, to_client, version).message.topics}
+    assert found.keys() == {"open", "closed"}
+    if has_configs:
+        shown = {name: (one.num_partitions, one.replication_factor, len(one.configs)) for name, one in found.items()}
+        assert shown == {"open": (3, 2, 1), "closed": (-1, -1, 0)}
+        assert found["closed"].topic_config_error_code == TOPIC_DENIED
