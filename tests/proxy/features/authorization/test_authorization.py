@@ -21,9 +21,10 @@ from support.authorization import (
 from support.pages import ROOT
 
 from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
-from kafka_sidecar.codec.envelope import decode_response
+from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.message import first_version
 from kafka_sidecar.codec.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from kafka_sidecar.codec.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.features.authorization.acls import Acls, Operation
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS, OPEN_APIS, Authorization, rules_of
@@ -263,6 +264,20 @@ def test_who_may_write_to_some_topic_may_do_so_with_an_idempotent_producer(key: 
     assert isinstance(sent(key, version, {"transactional_id": None}), bytes)
     frame = oracle.request_frame(oracle.request(key, version, transactional_id=None), 5)
     assert read(key, version, Site("User:bob").exchange(key, version).request(frame)).error_code == CLUSTER_DENIED
+
+
+@pytest.mark.parametrize("operations", [["write"], ["write", "two_phase_commit"], ["all"]])
+@pytest.mark.parametrize("enable2_pc", [True, False])
+def test_a_transaction_without_a_time_limit_needs_a_right_of_its_own(operations: list[Any], enable2_pc: bool) -> None:
+    rules = [AclRule(principals=["User:alice"], operations=operations, transactional_ids=["open"])]
+    request = InitProducerIdRequest(transactional_id="open", transaction_timeout_ms=1, enable2_pc=enable2_pc)
+    frame = encode_request(request, 6, 5, "app")
+    step = Site(rules=rules).exchange(ApiKey.INIT_PRODUCER_ID, 6).request(frame)
+    if operations != ["write"] or not enable2_pc:
+        assert step is frame
+    else:
+        assert isinstance(step, Respond)
+        assert decode_response(InitProducerIdResponse, step.frame, 6).message.error_code == TRANSACTION_DENIED
 
 
 @pytest.mark.parametrize("version", range(4))
