@@ -12,7 +12,7 @@ the page is full, or the cursor is at a topic that the client may know of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -301,9 +301,27 @@ class CheckPagesRun(CheckRun):
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         answer = yield from super().request(request)
+        if (cursor := self._request.cursor) is not None:
+            begin = partial(self._begin_at, cursor.topic_name, request, answer)
+            answer = yield from offload(begin, request.elements)
         if answer is None:
             self._asked = yield from request.read(DescribeTopicPartitionsRequest)
         return answer
+
+    def _begin_at(self, name: str, request: OpenMessage, answer: Message | None) -> Message | None:
+        """Denied topics before the cursor are no part of the page, and the broker's begins at one that is allowed."""
+        rejected: tuple[Any, ...] = self._cut.rejected if self._cut is not None else getattr(answer, "topics", ())
+        after = tuple(one for one in rejected if one.name >= name)
+        if self._cut is None:
+            return self._api.answer(after) if answer is not None else None
+        self._cut = replace(self._cut, rejected=after)
+        if not any(one.name == name for one in after):
+            return None
+        topics: Sequence[Any] = self._cut.request.topics
+        if (first := min((topic.name for topic in topics if topic.name > name), default=None)) is None:
+            return self._api.answer(after)
+        request.replace(replace_fields(self._cut.request, cursor=Cursor(topic_name=first)))
+        return None
 
     def response(self, response: OpenMessage) -> Steps[None]:
         first = yield from response.read(DescribeTopicPartitionsResponse)
