@@ -73,7 +73,7 @@ class TopicNameCache:
     def remember(self, topics: Iterable[tuple[bytes, str]]) -> None:
         now = self._clock()
         for topic_id, name in topics:
-            if topic_id == NO_ID:  # the topic does not exist, or this client may not describe it
+            if topic_id == NO_ID:  # the topic does not exist
                 self._ids.pop(name)
                 continue
             self._names[topic_id] = name
@@ -152,15 +152,20 @@ def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
     """(id, name) of the topics in a Metadata response (v10 or newer), body at frame[at]; the id is zeros if the broker
     does not say it. Raises CodecError.
 
-    An id beside an error is not the broker's: some errors have what the client has put together, whatever exists.
+    Of errors only that a topic does not exist is learned: others say what this client may see, or repeat an id and a
+    name that it has put together.
     """
     start, _ = span(MetadataResponse, "topics", version)(frame, at)
     topics, _ = field_reader(MetadataResponse, "topics", version)(frame, start)
     return [
         (topic.topic_id, topic.name)
         for topic in topics
-        if topic.name and (topic.error_code == ErrorCode.NONE or topic.topic_id == NO_ID)
+        if topic.name and (topic.error_code == ErrorCode.NONE or _does_not_exist(topic))
     ]
+
+
+def _does_not_exist(topic: MetadataResponseTopic) -> bool:
+    return topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.topic_id == NO_ID
 
 
 def learnt(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
