@@ -128,7 +128,8 @@ class DescribedTopicsRun(MessageRun):
             MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name) for name in self._denied
         )
         new_count = array_count(
-            count - sum(not new for _, _, new in removed) + len(self._denied), MetadataResponse.declaration_.is_flexible(version)
+            count - sum(not new for _, _, new in removed) + len(self._denied),
+            MetadataResponse.declaration_.is_flexible(version),
         )
         added = [(end, end, encode(one, version)) for one in denied]
         return splice(frame, [(count_at, first, new_count), *removed, *added])
@@ -241,8 +242,9 @@ class DescribedOffsetsRun(MessageRun):
 
     def _seen(self, topics: Iterable[Any]) -> list[Any]:
         allows, principal = self._rules.allows, self._client.principal
-        describe = Operation.DESCRIBE
-        return [one for one in topics if allows(ApiKey.OFFSET_FETCH, on_topic(describe, _key(one)), principal)]
+        needs = ((one, on_topic(Operation.DESCRIBE, _key(one))) for one in topics)
+        # What has no name and no id is no topic: the broker says so.
+        return [one for one, need in needs if need.name == NO_ID or allows(ApiKey.OFFSET_FETCH, need, principal)]
 
     def _rejection(self, groups: tuple[Any, ...]) -> offset_fetch.OffsetFetchResponse:
         """The response where no group may be described."""

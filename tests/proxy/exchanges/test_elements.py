@@ -41,9 +41,7 @@ def test_results_of_brokers_and_ours_keep_the_order_of_the_request(asked: list[t
     assert [one.name for one in results if codes[one.name] is not None] == [
         name for name, code in codes.items() if code is not None
     ]
-    assert [one.name for one in results if codes[one.name] is None] == [
-        name for name in names if codes[name] is None
-    ]
+    assert [one.name for one in results if codes[one.name] is None] == [name for name in names if codes[name] is None]
     assert all(one.error_code == (codes[one.name] or 0) for one in results)
 
 

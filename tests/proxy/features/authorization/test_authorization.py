@@ -384,6 +384,8 @@ def test_who_creates_a_topic_is_shown_the_configs_that_it_may_describe(
     found = {one.name: one for one in decode_response(CreateTopicsResponse, to_client, version).message.topics}
     assert found.keys() == {"open", "closed"}
     if has_configs:
-        shown = {name: (one.num_partitions, one.replication_factor, len(one.configs)) for name, one in found.items()}
+        shown = {
+            name: (one.num_partitions, one.replication_factor, len(one.configs or ())) for name, one in found.items()
+        }
         assert shown == {"open": (3, 2, 1), "closed": (-1, -1, 0)}
         assert found["closed"].topic_config_error_code == TOPIC_DENIED
