@@ -15,7 +15,7 @@ from kafka_sidecar.codec import messages
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.message import Message, Struct, replace_fields
+from kafka_sidecar.codec.message import Message, Struct
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataResponse
 from kafka_sidecar.codec.schema.fields import Field
 from kafka_sidecar.codec.wire import NO_ID
@@ -70,12 +70,8 @@ class Sentences:
         self._ids = ids
 
     def request(self, key: int, version: int) -> Message:
-        made: Any = self._struct(REQUESTS[key], version)
-        cursor = getattr(made, "cursor", None)
-        if cursor is not None and cursor.topic_name not in {topic.name for topic in made.topics}:
-            made = replace_fields(made, cursor=None)  # a broker rejects it before it looks at rights
-        request: Message = made
-        return request
+        made: Message = self._struct(REQUESTS[key], version)
+        return made
 
     def _struct(self, cls: type[Struct], version: int) -> Any:
         declared = cls.declaration_

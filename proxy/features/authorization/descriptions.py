@@ -313,7 +313,10 @@ class CheckPagesRun(CheckRun):
     def _begin_at(self, name: str, request: OpenMessage, answer: Message | None) -> Message | None:
         """Denied topics before the cursor are no part of the page, and the broker's begins at one that is allowed."""
         rejected: tuple[Any, ...] = self._cut.rejected if self._cut is not None else getattr(answer, "topics", ())
-        after = tuple(one for one in rejected if one.name >= name)
+        if any(topic.name == name for topic in self._request.topics):
+            after = tuple(one for one in rejected if one.name >= name)
+        else:  # that is an error of all
+            after = tuple(replace_fields(one, error_code=ErrorCode.INVALID_REQUEST) for one in rejected)
         if self._cut is None:
             return self._api.answer(after) if answer is not None else None
         self._cut = replace(self._cut, rejected=after)

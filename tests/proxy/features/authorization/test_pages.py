@@ -160,6 +160,13 @@ def test_a_page_of_denied_topics_alone_is_answered_here() -> None:
         assert response.next_cursor is None
 
 
+def test_a_cursor_at_a_topic_that_is_not_named_is_an_error_of_all() -> None:
+    step = site().exchange(KEY, 0).request(asked(9, ("open", 0), "z", "b"))
+    assert isinstance(step, Respond)
+    _, response = oracle.read_response(KEY, 0, step.frame)
+    assert {one.name: int(one.error_code) for one in response.topics} == {"z": 42, "b": 42}
+
+
 def test_topics_that_are_named_and_denied_come_last() -> None:
     exchange = site().exchange(KEY, 0)
     assert exchange.request(asked(9, None, "secret", "open")) == asked(9, None, "open")
