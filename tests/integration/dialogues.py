@@ -1,4 +1,4 @@
-"""Random requests of clients that know what there is: the same bytes go to a broker and to a sidecar before it."""
+"""Random requests of clients that know what there is, for a broker and for a sidecar before it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Sentences:
         if field.kind != "array":
             return self._one(field.of or field.kind, field.name, version)
         some = (self._one(field.of, field.name, version) for _ in range(self._random.choice((1, 1, 2, 3, 5))))
-        return tuple({_identity(one): one for one in some}.values())  # what is named twice is another matter
+        return tuple({_identity(one): one for one in some}.values())  # twice the same has tests of its own
 
     def _one(self, kind: Any, name: str, version: int) -> Any:
         choice = self._random.choice
