@@ -40,7 +40,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "transactional": (*TRANSACTIONS, "x-missing"),
     "regex": ("t-.*", "t-read", "x-.*", "("),
     "pattern": ("x-.*", "x-write"),
-    "member": ("", "nobody"),
+    "member": ("", "no-member"),
     "filter": ("Stable", "Ongoing", "no such state"),
 }
 TOPIC_NAMES = (*TOPICS, "p-one", "t-missing")
