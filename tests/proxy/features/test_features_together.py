@@ -215,7 +215,7 @@ ORDER = {
     "SHARE_ACKNOWLEDGE": ["CheckSharedRun"],
     "DESCRIBE_TOPIC_PARTITIONS": ["CheckPagesRun"],
     "STREAMS_GROUP_HEARTBEAT": ["CheckStreamsRun", "StreamsRun"],
-    "CREATE_TOPICS": ["CheckRun", "CreationRun", "AlterConfigsRun"],
+    "CREATE_TOPICS": ["CheckCreationRun", "CreationRun", "AlterConfigsRun"],
     "ALTER_CONFIGS": ["CheckRun", "GuardTopicsRun", "AlterConfigsRun"],
     "INCREMENTAL_ALTER_CONFIGS": ["CheckRun", "IncrementalRun", "AlterConfigsRun"],
     "DELETE_TOPICS": ["CheckRun", "GuardTopicsRun", "DeleteTopicsRun"],
