@@ -428,7 +428,9 @@ class ProduceExchange(StagedExchange[StageRun]):
         """Cut the batches of some of the topic's partitions, from ``first`` on."""
         key, view, rejection = topic.key, memoryview(frame), self._rejections.get((at, first))
         old_format = OLD_FORMAT_BEFORE if self._version < FIRST_OF_FORMAT_2_ONLY else OLD_FORMAT
-        is_split, is_validated = any(run.splits for run in runs), any(run.validates for run in runs)
+        is_split = is_validated = False
+        for run in runs:  # half as long as any() of a generator
+            is_split, is_validated = is_split or run.splits, is_validated or run.validates
         cut: list[PartitionRecords] = []
         for span in topic.partitions[first : first + PARTITIONS_PER_TURN]:
             batch = cut_single_batch(view[span.records_start : span.records_end], old_format)

@@ -111,12 +111,12 @@ class Driver:
         left, self._left = self._left, ()
         return left
 
-    def pauses(self, began: float) -> bool:
-        """Whether others must have a turn before the next frame of what has been read at ``began`` (seconds).
+    def pauses(self, read_at: float, resumed_at: float) -> bool:
+        """Whether others must have a turn before the next frame of what has been read, or waited until ``resumed_at``.
 
         Then it is paused, until the session resumes it.
         """
-        spent_s = self._clock() - began
+        spent_s = self._clock() - (resumed_at if resumed_at > read_at else read_at)
         if self._budget.spent_s + spent_s < MAX_TURN_S:
             return False
         self._budget.spent_s += spent_s

@@ -122,10 +122,13 @@ class Route:
     has_status: bool = False  # its responses begin with throttle time or error code
     api: ApiVersion = field(init=False)
     glances: bool = field(init=False)  # the beginning of a request says what has to see it
+    passes: bool = field(init=False)  # its requests are relayed and counted, whatever is in them
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "api", ApiVersion(self.key, self.counts.name, self.version))
         object.__setattr__(self, "glances", self.exchange is not None or isinstance(self.tap, GlancingTap))
+        is_looked_into = self.introduces or self.answer is not None or self.exchange is not None or self.tap is not None
+        object.__setattr__(self, "passes", not is_looked_into and self.max_bytes == sys.maxsize)
 
     def seen(self, client: Client, data: bytes, at: int, size: int) -> Seen:
         """What its tap, if it has one, says of a request, as `GlancingTap.glance`."""
