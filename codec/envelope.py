@@ -21,16 +21,13 @@ from kafka_sidecar.codec.large_bytes import join
 from kafka_sidecar.codec.message import Buffer, Message, decode, encode
 from kafka_sidecar.codec.messages.produce import ProduceRequest
 from kafka_sidecar.codec.scan import ProduceSpans
-from kafka_sidecar.codec.wire import CLIENT_ID_AT, LENGTH, LENGTH_SIZE, MAX_STRING_BYTES, write_uvarint
+from kafka_sidecar.codec.wire import CLIENT_ID_AT, LENGTH, LENGTH_SIZE, write_uvarint
 
 M = TypeVar("M", bound=Message)
 Edit = tuple[int, int, Buffer]  # start, end, replacement
 
 _ROUTE = Format(">hh")
 _CORRELATION_AT = _RESPONSE_BODY_AT = 8
-_ROUTE_AT = slice(LENGTH_SIZE, _CORRELATION_AT)
-_CLIENT_ID_END = CLIENT_ID_AT + 2  # of its length
-_NO_TAGS = b"\0"
 MIN_VIEW_BYTES = 64 << 10  # from this size on slices of a memoryview are cheaper than copies
 
 
@@ -73,18 +70,12 @@ def open_request(frame: bytes) -> OpenRequest:
     Raises:
         CodecError: these bytes are no header of a known API.
     """
-    request = OpenRequest.__new__(OpenRequest)
-    request.frame = frame
-    length = int.from_bytes(frame[CLIENT_ID_AT:_CLIENT_ID_END], "big")
-    at = _CLIENT_ID_END + length
-    # As clients send it: without a cursor, which takes three times as long.
-    if length <= MAX_STRING_BYTES and frame[at : at + 1] == _NO_TAGS and _request_has_tags(frame[_ROUTE_AT]):
-        request.body_at = at + 1
-        return request
     cursor = cursor_at(frame, CLIENT_ID_AT, len(frame), False)
     cursor.skip(cursor.length(2, True, "client_id"))
-    cursor.flexible = _request_has_tags(frame[_ROUTE_AT])
+    cursor.flexible = _request_has_tags(frame[LENGTH_SIZE:_CORRELATION_AT])
     cursor.skip_tags()
+    request = OpenRequest.__new__(OpenRequest)
+    request.frame = frame
     request.body_at = cursor.at
     return request
 

@@ -190,7 +190,11 @@ class RequestDriver(Driver):
 
     def _begin(self, frame: bytes | Pieces) -> bytes:
         self._size = len(frame)
-        self._steps = self._join(frame) if isinstance(frame, Pieces) else self._look(frame)
+        exchange = self._exchange
+        if exchange is not None and not self._gates and self._tap is None and not isinstance(frame, Pieces):
+            self._steps = exchange.request(frame)
+        else:
+            self._steps = self._join(frame) if isinstance(frame, Pieces) else self._look(frame)
         return whole(self._run())
 
     def _join(self, pieces: Pieces) -> Steps[Outcome]:
