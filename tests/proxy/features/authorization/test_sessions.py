@@ -18,8 +18,11 @@ from support.produce_requests import batch
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import encode_request
-from kafka_sidecar.codec.message import replace_fields
+from kafka_sidecar.codec.glance import glance_fetch
+from kafka_sidecar.codec.message import encode, replace_fields
+from kafka_sidecar.codec.messages.fetch import FetchPartition
 from kafka_sidecar.codec.messages.share_fetch import ShareFetchRequest
+from kafka_sidecar.proxy.exchanges.fetch import PARTITION_BYTES
 from kafka_sidecar.proxy.exchanges.messages import UNKNOWN
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
@@ -254,6 +257,78 @@ def test_a_replica_needs_cluster_action_and_no_right_to_read(version: int, repli
     assert denials is not None
     (denial,) = {one.message for one in denials.newest() if one.principal == "User:alice"}
     assert denial == "User:alice is not authorized to cluster_action kafka-cluster (Fetch)"
+
+
+WITH_TAGGED_REPLICAS = pytest.mark.parametrize("version", range(15, 19))
+
+
+def of_rack(version: int, number: int, rack: str, replica: int = -1, at: int = 0, partitions: int = 1) -> bytes:
+    entity = oracle.request(
+        ApiKey.FETCH, version, session_id=0, session_epoch=-1, rack_id=rack, replica_id=replica,
+        replica_state={"replica_id": replica, "replica_epoch": -1},
+        topics=topics(version, ["open"], [{"partition": one, "fetch_offset": at} for one in range(partitions)]),
+    )  # fmt: skip
+    return oracle.request_frame(entity, number)
+
+
+def passed(talk: Talk, asked: bytes) -> bool:
+    """Whether a request of a consumer, who is no follower, reaches the broker as it was."""
+    talk.to_broker = b""
+    talk.client(asked)
+    while talk.needs:
+        talk.meet()
+    return talk.to_broker == asked
+
+
+@WITH_TAGGED_REPLICAS
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_requests_from_other_offsets_are_not_looked_into_again(
+    version: int, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, glances = Talk(with_rules(), version), 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal glances
+        glances += 1
+        return glance_fetch(*arguments)
+
+    monkeypatch.setattr("kafka_sidecar.proxy.exchanges.fetch.glance_fetch", counted)
+    assert all(passed(talk, of_rack(version, at, "a", at=at, partitions=partitions)) for at in range(1, 5))
+    assert glances == 1
+    assert passed(talk, of_rack(version, 5, "other", partitions=partitions))
+    assert glances == 2
+
+
+@WITH_TAGGED_REPLICAS
+def test_a_replica_is_recognised_by_its_tag_however_long_a_consumers_request_was(version: int) -> None:
+    talk, replicas = Talk(with_rules(), version), of_rack(version, 2, "a", replica=1)
+    consumers = of_rack(version, 1, "a" * (1 + len(replicas) - len(of_rack(version, 1, "a"))))
+    assert len(consumers) == len(replicas)
+    assert passed(talk, consumers)
+    assert not passed(talk, replicas)
+
+
+@WITH_TAGGED_REPLICAS
+def test_a_request_whose_partition_has_tagged_fields_is_looked_into_whatever_its_size_is(version: int) -> None:
+    talk, consumers = Talk(with_rules(), version), of_rack(version, 1, "rrr")
+    at = consumers.index(IDS_OF["open"]) + 16 + 1 + PARTITION_BYTES - 1
+    tagged = consumers[:at] + b"\x01\x63\x01!" + consumers[at + 1 :].replace(b"\x04rrr", b"\x01")
+    assert len(tagged) == len(consumers)
+    assert passed(talk, consumers)
+    known = talk.session.memo.find(*found_by(talk, version, consumers))
+    assert known is not None
+    assert talk.session.memo.find(*found_by(talk, version, tagged)) is None
+    assert passed(talk, tagged)
+
+
+def found_by(talk: Talk, version: int, asked: bytes) -> tuple[Any, int, bytes, int, int]:
+    key_version = ApiKey.FETCH << 16 | version
+    return talk.session.routes.get(key_version), key_version, asked, 0, len(asked)
+
+
+@WITH_TAGGED_REPLICAS
+def test_a_partition_without_tagged_fields_has_the_same_size_in_each_version(version: int) -> None:
+    assert len(encode(FetchPartition(), version)) == PARTITION_BYTES
 
 
 @with_sessions
