@@ -420,7 +420,6 @@ class FetchExchanges:
 class Layout:
     """Where the fields of a request are: of partitions without tagged fields, each is as long as the others."""
 
-    size: int
     tags_at: int  # from the beginning: where the tagged fields of the first partition are
     end: int  # of the partitions
     no_tags: bytes  # as many as there are partitions
@@ -429,8 +428,7 @@ class Layout:
     def fits(self, data: bytes, at: int, size: int) -> bool:
         """As `Pass.fits`: whether a request that begins alike has this layout, and the same after its partitions."""
         end = at + self.end
-        tags = data[at + self.tags_at : end : PARTITION_BYTES]
-        return size == self.size and tags == self.no_tags and data[end : at + size] == self.tail
+        return data[end : at + size] == self.tail and data[at + self.tags_at : end : PARTITION_BYTES] == self.no_tags
 
 
 def _same_layout(seen: FetchGlance, data: bytes, at: int, size: int) -> Pass | None:
@@ -438,7 +436,7 @@ def _same_layout(seen: FetchGlance, data: bytes, at: int, size: int) -> Pass | N
     count, start, end = seen.elements
     if not count or count > MAX_ALIKE_PARTITIONS or end - start != count * PARTITION_BYTES:
         return None
-    layout = Layout(size, start + PARTITION_BYTES - 1 - at, end - at, bytes(count), data[end : at + size])
+    layout = Layout(start + PARTITION_BYTES - 1 - at, end - at, bytes(count), data[end : at + size])
     return Pass(data[at + CLIENT_ID_AT : start], fits=layout.fits) if len(layout.tail) <= MAX_HEAD_BYTES else None
 
 
