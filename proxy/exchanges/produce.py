@@ -135,7 +135,9 @@ class PartitionRecords:
 
     @property
     def header(self) -> BatchHeader:
-        return self.valid_batch.header
+        batch = self._batch
+        assert isinstance(batch, Batch)
+        return batch.header
 
     def replace(self, batch: bytes, fallback: Fallback | None = None) -> None:
         """Send this batch instead. The stages that follow see it; ``fallback``: or the one before, if it is too large
@@ -158,11 +160,14 @@ class PartitionRecords:
             BatchTooLargeError: they are more than ``limit`` bytes, or too many.
             CodecError: they cannot be read.
         """
-        if self._records is None:
-            self._records = self.valid_batch.records(limit, self._max_records, True)  # as_sent
-        elif len(self._records.payload) > limit:  # of a stage before, which may look at more, or in a thread
+        records = self._records
+        if records is None:
+            batch = self._batch
+            assert isinstance(batch, Batch)
+            self._records = records = batch.records(limit, self._max_records, True)  # as_sent
+        elif len(records.payload) > limit:  # of a stage before, which may look at more, or in a thread
             raise BatchTooLargeError(f"the batch has more than {limit} bytes when decompressed")
-        return self._records
+        return records
 
     @property
     def size(self) -> int:

@@ -224,7 +224,9 @@ class RequestDriver(Driver):
         assert route is not None
         if watch is not None:
             self._show(watch, decision)
-        self._done()
+            self._frame = b""
+        self._exchange = self._watch = None
+        self._is_busy = False
         route.counts.add_held(self._clock() - self._since)
         if isinstance(decision, Forward):
             route.counts.answered_bytes += self._size - len(decision.frame)
