@@ -84,10 +84,16 @@ class Session(Identity):
         self._max_frame = max_frame
         self.account = Account(memory)
         self._client_frames = Frames(
-            self._begin_request, REQUEST.size, self.account, lambda: self._request_driver.pauses(self._now, self._resumed_at)
+            self._begin_request,
+            REQUEST.size,
+            self.account,
+            lambda: self._request_driver.pauses(self._now, self._resumed_at),
         )
         self.broker_frames = Frames(
-            self._begin_response, RESPONSE.size, self.account, lambda: self._response_driver.pauses(self._now, self._resumed_at)
+            self._begin_response,
+            RESPONSE.size,
+            self.account,
+            lambda: self._response_driver.pauses(self._now, self._resumed_at),
         )
         self._waiting: deque[Waiting] = deque()
         self._own_waiting = 0  # requests of our own among them
@@ -443,7 +449,7 @@ class Session(Identity):
         route.counts.rewritten_bytes += len(frame)
         return frame
 
-    def _begin_response(self, data: bytes, at: int) -> int:
+    def _begin_response(self, data: bytes, at: int) -> int:  # noqa: C901 - each response pays for a call
         length, correlation_id = RESPONSE.unpack_from(data, at)
         if self.due:
             for frame in self._own_responses():
