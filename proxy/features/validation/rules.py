@@ -61,7 +61,12 @@ class Applied:
     mode: Mode
     percent: int
     source: str  # where the text is from, for a person
+    rejects_values: bool = field(init=False)  # whether batches may be rejected for their values
     _metadata: dict[tuple[int, bytes], TopicMetadata] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        rejects = self.plan.hints.access_values and self.mode == "enforce" and self.percent > 0
+        object.__setattr__(self, "rejects_values", rejects)
 
     def metadata(self, topic: str, partition: int, topic_id: bytes) -> TopicMetadata:
         """What policies are shown of a partition: made once, as making it takes as long as asking a policy."""

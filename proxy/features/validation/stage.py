@@ -242,7 +242,7 @@ class TopicValidation(TopicRun):
         self._plan = plan = applied.plan
         self._inline_limit = min(run.terms.limit, MAX_INLINE_BYTES, plan.bytes_at_once)
         self.needs_records: bool = plan.needs_records
-        self.validates = plan.hints.access_values and applied.mode == "enforce" and applied.percent > 0
+        self.validates = applied.rejects_values
 
     def expect(self, partitions: Sequence[PartitionRecords]) -> None:
         return
