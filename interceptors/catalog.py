@@ -31,6 +31,11 @@ class InterceptorSettings:
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, Any] = field(default_factory=dict)  # for configure()
 
+    @property
+    def key(self) -> tuple[str, str, tuple[str, ...]]:
+        """What hardly any two have in common."""
+        return self.type, self.name, self.topics
+
 
 class _Opened(NamedTuple):
     """An interceptor, and what it was loaded from."""
@@ -63,13 +68,16 @@ class InterceptorCatalog:
         Raises:
             ValueError: a class or a setting is invalid; one line with the interceptor's name and the remedy.
         """
-        known = list(previous._opened) if previous is not None else []
+        known: dict[tuple[str, str, tuple[str, ...]], list[_Opened]] = {}
+        for one in previous._opened if previous is not None else ():
+            known.setdefault(one.settings.key, []).append(one)
         self._opened: list[_Opened] = []
         for setting in settings:
             code = _code_of(setting)
-            same = next((one for one in known if one.is_of(setting, code)), None)
+            alike = known.get(setting.key, [])
+            same = next((one for one in alike if one.is_of(setting, code)), None)
             if same is not None:
-                known.remove(same)
+                alike.remove(same)
                 self._opened.append(same)
             else:
                 guard = _open(setting, report)

@@ -16,7 +16,7 @@ from kafka_sidecar.codec.checkpoint import StoppedError
 from kafka_sidecar.interceptors.contract import Context, Hints, Interceptor
 from kafka_sidecar.interceptors.metrics import Histogram
 from kafka_sidecar.plugins.calls import Call, calls_plug_in
-from kafka_sidecar.plugins.patterns import matches
+from kafka_sidecar.plugins.patterns import matcher
 
 T = TypeVar("T")
 INTERCEPTOR = "interceptor"
@@ -95,10 +95,14 @@ class Guard:
     disabled_until: float = 0.0  # by the clock; 0: enabled
     failed_in_a_row: int = 0  # for any client
     rows: dict[Client | None, Row] = field(default_factory=dict)  # of clients for whom it has failed
+    _covers: tuple[Callable[[str], bool], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._covers = matcher(self.topics), matcher(self.hints.topics)
 
     def applies_to(self, topic: str) -> bool:
         """Whether the interceptor is called for a topic."""
-        return all(matches(topic, names) for names in (self.topics, self.hints.topics))
+        return all(covers(topic) for covers in self._covers)
 
     @property
     def is_disabled(self) -> bool:

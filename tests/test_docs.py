@@ -19,10 +19,12 @@ from typer.testing import CliRunner
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
 from kafka_sidecar.proxy.config.mistakes import ENV_PREFIX
+from kafka_sidecar.proxy.features.compose import FEATURES
 from kafka_sidecar.proxy.telemetry.logs import KEYS
 
 PAGES = all_pages()
 KEYS_OF_EVERY_LINE = {"timestamp", "level", "logger", "message", "traceback"}
+NUMBERS = {6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve", 13: "thirteen"}
 NO_CONFIGURATION = {"kubernetes", "prometheus", "values"}  # marks of YAML blocks that other programs read
 
 
@@ -162,11 +164,35 @@ def test_every_command_can_be_typed(words: list[str]) -> None:
         assert program in {"make", "docker", "curl", "git", ".", "pip", "helm", "kubectl", "java", "head", "go", "sed"}
 
 
-def test_every_rule_that_comments_name_is_in_the_design() -> None:
-    code = "".join((ROOT / path).read_text() for path in modules(*PACKAGES))
-    named = set(re.findall(r"\(D\d+\)|design (D\d+)", code)) - {""}
-    assert named
+def test_every_rule_that_comments_and_pages_name_is_in_the_design() -> None:
+    code = [(ROOT / path).read_text() for path in modules(*PACKAGES, "tests") if path != Path("tests/test_docs.py")]
+    texts = "".join([*code, *(a_page.text for a_page in PAGES)])
+    listed = re.findall(r"\((D\d+(?:, D\d+)*)\)", texts)
+    named = {rule for one in listed for rule in one.split(", ")} | set(re.findall(r"design (D\d+)", texts))
+    assert len(named) > 5
     assert {rule for rule in named if f"| {rule} |" not in page("docs/design.md").text} == set()
+
+
+def test_the_order_of_the_design_is_that_of_the_list_of_features() -> None:
+    (rule,) = re.findall(r"^\| D8 \| (.+) \|$", page("docs/design.md").text, re.MULTILINE)
+    order = rule.partition("one order**: ")[2].partition(". ")[0]
+    assert re.findall("`(.+?)`", order) == [row.name for row in FEATURES]
+
+
+def test_the_design_lists_every_folder_and_their_number() -> None:
+    section = page("docs/design.md").section("Structure")
+    assert sorted(re.findall(r"^\* \[`(\w+)/`\]", section, re.MULTILINE)) == sorted(PACKAGES)
+    assert section.strip().startswith(f"{NUMBERS[len(PACKAGES)].capitalize()} folders")
+
+
+def test_the_front_page_links_every_page_and_counts_the_built_in_interceptors() -> None:
+    front = page("README.md")
+    linked = {(ROOT / link.target.partition("#")[0]).resolve() for link in front.links}
+    apart = ("decisions", "site", "api")
+    missing = [a_page.name for a_page in PAGES if a_page.path not in linked and a_page.path.parent.name not in apart]
+    assert [name for name in missing if name != "README.md"] == []
+    number = len(page("docs/reference/built-in-interceptors.md").titles(2))
+    assert f"[{NUMBERS[number].capitalize()} are built in]" in front.text
 
 
 def test_decisions_are_numbered_and_say_what_was_rejected() -> None:

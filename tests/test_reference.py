@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -102,6 +103,43 @@ def test_the_headings_are_exactly_the_metrics() -> None:
     own = {name for name in names if name.startswith("kafka_sidecar_")}
     assert {title for title in reference.titles(3) if title.startswith("kafka_sidecar_")} == own
     assert [name for name in names - own if f"`{name}`" not in reference.text and name not in reference.titles(3)] == []
+
+
+def made_metrics() -> Iterator[str]:
+    """The names in calls that make a metric: text, or a name of the module and text."""
+    shown_live = Path("proxy/server/admin/live/traffic.py")  # for readers of the page alone, never for Prometheus
+    for path in set(modules("proxy")) - {shown_live}:
+        names: dict[str, str] = {}
+        for node in tree(path).body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                    names[name] = text
+        for call in ast.walk(tree(path)):
+            match call:
+                case ast.Call(func=ast.Name(id="counter" | "gauge" | "histogram" as kind), args=[first, *_]):
+                    total = "_total" if kind == "counter" else ""
+                    match first:
+                        case ast.Constant(value=str(name)):
+                            yield f"kafka_sidecar_{name}{total}"
+                        case ast.BinOp(left=ast.Name(id=start), right=ast.Constant(value=str(name))) if start in names:
+                            yield f"kafka_sidecar_{names[start]}{name}{total}"
+
+
+def test_every_metric_that_the_program_makes_is_among_those_that_are_compared() -> None:
+    """`all_metrics` is written by hand: what is missing there would be in no reference and on no dashboard."""
+    made = set(made_metrics())
+    assert len(made) > 90
+    assert made - metric_names() == set()
+
+
+def test_a_section_that_a_feature_follows_as_it_is_now_is_reloaded() -> None:
+    followed = {
+        node.attr
+        for node in ast.walk(tree(Path("proxy/features/compose.py")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "now"
+    }
+    assert len(followed) > 5
+    assert (followed & set(Config.model_fields)) - RELOADED == set()
 
 
 def test_every_metric_in_the_documentation_exists() -> None:

@@ -53,6 +53,7 @@ NO_ID = "Topic %s requires record values to begin with the id of a schema"
 NO_TIME = "Topic %s requires record timestamps within the years 1970 to 9999"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_DEPTH = 128  # levels of a value
+MAX_PROGRAMS = 1024  # that are kept compiled, of arguments: as many as there are plans of topics
 LAST_TIME = 253_402_300_799_999  # the last millisecond of 9999
 
 
@@ -124,7 +125,7 @@ class Program:
         return needed
 
 
-@lru_cache(256)
+@lru_cache(MAX_PROGRAMS)
 def compile_program(text: str) -> Program:
     """An expression, compiled and checked against the types of the variables.
 
@@ -230,6 +231,7 @@ class Cel(RecordValidationPolicy):
     def __init__(self) -> None:
         self._sources: dict[str, SchemaSource] = {}
         self._reads: dict[str, Callable[[TopicMetadata, Record], object]] = {}
+        self._program: Program | None = None  # of the setting; those of arguments are few
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.settings = own = read_settings(CelSettings, configs)
@@ -244,11 +246,11 @@ class Cel(RecordValidationPolicy):
         if has_prefix:
             self._reads.setdefault("value", _json_after_id)
         if self.settings.expression is not None:
-            compile_program(self.settings.expression)
+            self._program = compile_program(self.settings.expression)
 
     def hints(self) -> Hints:
-        if self.settings.expression is not None:
-            hints = compile_program(self.settings.expression).hints
+        if self._program is not None:
+            hints = self._program.hints
             has_ids = any(source.schema is None for source in self._sources.values())
             return hints | Hints(access_headers=True) if has_ids and hints.access_contents else hints
         return RecordValidationPolicy.hints(self)
@@ -260,7 +262,7 @@ class Cel(RecordValidationPolicy):
 
     def validate(self, topic: TopicMetadata, record: Record) -> None:
         text = self.settings.expression or topic.validation_policy
-        condition = compile_program(text)
+        condition = self._program or compile_program(text)
         reads = self._reads
         values = {name: reads.get(name, variable.read)(topic, record) for name, variable in condition.used.items()}
         try:

@@ -50,7 +50,7 @@ class Reload:
         self._path = path
         self._running = self._applied = running
         self._load = load  # raises ConfigError; what is found more is wrong too
-        self._prepare = prepare  # in a thread, what takes long and changes nothing
+        self._prepare = prepare  # in a thread, what takes long and changes nothing; raises ConfigError
         self._find_more = find_more  # in plug-ins, which are loaded for that
         self._apply = apply  # raises ConfigError
         self._report = report  # after each reload: the sections that need a restart; None if the file was rejected
@@ -89,7 +89,7 @@ class Reload:
         """The sections that have changed and need a restart; None if the file is rejected."""
         try:
             config = await self._load_beside()
-            changed = sorted(name for name in RELOADED if getattr(config, name) != getattr(self._applied, name))
+            changed, pending = await asyncio.to_thread(self._compare, config)
             self._apply(config)
             self._applied = config
         except ConfigError as error:
@@ -98,11 +98,6 @@ class Reload:
         except Exception:
             log.exception("configuration reload crashed: this is a bug")
             return None
-        pending = sorted(
-            name
-            for name in Config.model_fields
-            if name not in RELOADED | UNUSED and getattr(config, name) != getattr(self._running, name)
-        )
         if pending:
             log.warning("changed settings need a restart", extra={"settings": pending})
         log.info(
@@ -111,17 +106,20 @@ class Reload:
         return pending
 
     async def _load_beside(self) -> Config:
-        """The file as it is, read while clients are served: a long one, and what it needs first, take a second."""
-
-        def load() -> Config:
-            config = self._load(lambda config: ())
-            self._prepare(config)
-            return config
-
+        """The file as it is, read and prepared while clients are served: thousands of entries take seconds."""
         try:
-            return await asyncio.to_thread(load)
+            config = await asyncio.to_thread(self._load, lambda config: ())
         except ConfigError:  # in this thread: no other one may import while plug-ins are loaded (decision 13)
             return self._load(self._find_more)
+        await asyncio.to_thread(self._prepare, config)
+        return config
+
+    def _compare(self, config: Config) -> tuple[list[str], list[str]]:
+        """The sections that are reloaded and differ from what is applied, and those that need a restart for it."""
+        changed = sorted(name for name in RELOADED if getattr(config, name) != getattr(self._applied, name))
+        others = Config.model_fields.keys() - RELOADED - UNUSED
+        pending = sorted(name for name in others if getattr(config, name) != getattr(self._running, name))
+        return changed, pending
 
 
 def with_reloaded(running: Config, loaded: Config) -> Config:

@@ -74,7 +74,8 @@ def _keys(node: yaml.Node, at: Location, seen: set[int]) -> Iterator[tuple[Locat
 
 
 def _yaml_message(error: Exception) -> str:
-    return " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+    message = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+    return f"{message}; indent with spaces, not with tabs" if r"character '\t'" in message else message
 
 
 # Kafka's own names of settings, accepted in the file.

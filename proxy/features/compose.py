@@ -52,7 +52,7 @@ class Row:
     module: str  # has `feature`, which makes it at a site
     is_wanted: Callable[[Config, Config], bool]  # by the configuration of the start and the current one
     checks: str | None = None  # the module whose `find_mistakes` looks for mistakes in a configuration
-    prepares: bool = False  # whether that module also has `prepare`, which imports what a configuration needs
+    opens: bool = False  # whether that module also has `opens_others`: plug-ins that are no part of the sidecar
 
 
 # In D8's order.
@@ -77,18 +77,18 @@ FEATURES = (
     Row("schema_registries", "schema_registries", lambda start, now: bool(now.schema_registries), "schema_registries"),
     Row(
         "validation", "validation.validator", lambda start, now: now.uses_validation, "validation.from_config",
-        prepares=True,
+        opens=True,
     ),
     Row(
         "dead_letters", "dead_letters.letters", lambda start, now: now.uses_dead_letters, "dead_letters.from_config",
     ),
     Row(
         "interception", "interception.interception", lambda start, now: bool(now.interceptors),
-        "interception.from_config", prepares=True,
+        "interception.from_config", opens=True,
     ),
     Row(
         "large_messages", "large_messages.large_messages", lambda start, now: now.large_messages.is_enabled,
-        "large_messages.from_config",
+        "large_messages.from_config", opens=True,
     ),
     Row("auditing", "auditing.audit", lambda start, now: start.audit.type is not None, "auditing.from_config"),
     Row("access", "auditing.access", lambda start, now: start.audit.access != "off"),
@@ -121,6 +121,15 @@ def _limits(config: Config) -> Limits:
     return Limits(config.limits.max_partitions, config.limits.max_records, max_frame - room)
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A configuration that has been loaded, and is not applied yet."""
+
+    config: Config
+    made: dict[str, Feature]  # by the names of rows
+    uses: list[Callable[[], None]]  # apply it
+
+
 class Exchanges(Protocol):
     """The exchanges of one API."""
 
@@ -140,6 +149,7 @@ class Features:
         self.made: dict[str, Feature] = {}  # by the names of rows
         self.is_applied = False
         self.applied = config  # as it is since the last reload
+        self._prepared: _Loaded | None = None  # for the next reload
         self._exchanges: Mapping[int, Exchanges] = {}
         metrics.features.append(self.families)
 
@@ -148,16 +158,10 @@ class Features:
 
         Raises ConfigError where a rule or an interceptor is wrong; what was applied before stays then.
         """
-        made = dict(self.made)
-        try:
-            for row in FEATURES:
-                if row.name not in made and row.is_wanted(self.site.config, config):
-                    made[row.name] = _module(row.module).feature(self.site)
-            uses = [made[row.name].load(config) for row in FEATURES if row.name in made]
-        except ConfigError as error:
-            raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
-        self.made = made
-        for use in uses:
+        prepared, self._prepared = self._prepared, None
+        loaded = prepared if prepared is not None and prepared.config is config else self._load(config)
+        self.made = loaded.made
+        for use in loaded.uses:
             use()
         self.applied = config
         stages = [feature.stages() for feature in self._in_order()]
@@ -165,12 +169,29 @@ class Features:
         self.is_applied = True
 
     def prepare(self, config: Config) -> None:
-        """Import what `apply` needs for a configuration. For a thread: clients would wait for all these modules."""
-        for row in FEATURES:
-            if row.is_wanted(self.site.config, config):
-                _module(row.module)
-                if row.checks is not None and row.prepares:
-                    _module(row.checks).prepare(config)
+        """Do beforehand what `apply` would take long for. In a thread: clients would wait for thousands of entries.
+
+        Plug-ins that are no part of the sidecar are left to `apply`: no other thread may import meanwhile (decision
+        13). Raises ConfigError as `apply` does.
+        """
+        self._prepared = None
+        wanted = [row for row in FEATURES if row.is_wanted(self.site.config, config)]
+        for row in wanted:
+            _module(row.module)
+        others = [_module(row.checks).opens_others(config) for row in wanted if row.opens and row.checks]
+        if not any(others):
+            self._prepared = self._load(config)
+
+    def _load(self, config: Config) -> _Loaded:
+        """Make what is missing, and load the configuration; nothing is changed before it is applied."""
+        made = dict(self.made)
+        try:
+            for row in FEATURES:
+                if row.name not in made and row.is_wanted(self.site.config, config):
+                    made[row.name] = _module(row.module).feature(self.site)
+            return _Loaded(config, made, [made[row.name].load(config) for row in FEATURES if row.name in made])
+        except ConfigError as error:
+            raise config.error(list(find_mistakes(config)) or [Mistake((), str(error))]) from error
 
     def files(self) -> set[Path]:
         """Files and folders, beside the configuration's own, whose change takes a reload."""

@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase  # noqa: TID251 - the reference
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.lines import Lines
 
-from kafka_sidecar.plugins.patterns import covers, first_matcher, matcher, matches
+from kafka_sidecar.plugins.patterns import FEW, covers, first_matcher, matcher, matches
 
 NAMES = st.text("ab-.", max_size=8)
 
@@ -35,6 +36,22 @@ def test_of_several_patterns_one_is_enough(patterns: list[str], name: str) -> No
 def test_of_several_lists_it_is_the_first_with_a_pattern_that_matches(lists: list[list[str]], name: str) -> None:
     expected = next((at for at, patterns in enumerate(lists) if matcher(patterns)(name)), None)
     assert first_matcher(lists)(name) == expected
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1, 5_000])
+def test_of_many_patterns_the_same_match_as_of_few(count: int) -> None:
+    match = matcher(f"team-{at}-*" if at % 3 else f"team-{at}-?x" for at in range(count))
+    last = count - 1 - (count - 1) % 3
+    assert all(map(match, (f"team-{last}-ax", f"team-{last - 1}-anything")))
+    assert not any(map(match, (f"team-{last}-a", f"team-{count}-a", "team")))
+
+
+def test_a_text_is_compared_only_with_patterns_that_begin_as_it_does() -> None:
+    first = first_matcher([f"team-{at}-*-eu"] for at in range(10_000))
+    with Lines() as lines:
+        assert first("team-9999-orders-eu") == 9999
+        assert first("team-x") is None
+    assert lines.count < 100
 
 
 def test_a_few_patterns_are_asked_at_once() -> None:

@@ -9,7 +9,6 @@ from functools import partial
 from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import AclRule
-from kafka_sidecar.proxy.config.sections import Authorization as Section
 from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS, MessageStage
 from kafka_sidecar.proxy.features.authorization.acls import CLUSTER_NAME, Acls, Operation, Resource, Rule
 from kafka_sidecar.proxy.features.authorization.checked_apis import CheckedApi, Need
@@ -123,17 +122,17 @@ class AuthorizationFeature(Feature):
         self.denials = Denials(site.denied, time.time, site)
 
     def load(self, config: Config) -> Callable[[], None]:
-        return partial(self._apply, config.authorization)
-
-    def _apply(self, settings: Section) -> None:
-        protected = self._site.config.topic_configs.topic
+        settings, protected = config.authorization, self._site.config.topic_configs.topic
         acls = Acls(rules_of(settings.rules), settings.default == "allow", settings.super_users)
-        is_set = settings.is_set
-        self._current = (
-            Authorization(acls if is_set else None, protected, self._site.topics.name_of, self.denials)
-            if is_set or protected is not None
-            else None
-        )
+        current = None
+        if settings.is_set or protected is not None:
+            current = Authorization(
+                acls if settings.is_set else None, protected, self._site.topics.name_of, self.denials
+            )
+        return partial(self._apply, current)
+
+    def _apply(self, current: Authorization | None) -> None:
+        self._current = current
 
     def stages(self) -> Stages:
         current = self._current

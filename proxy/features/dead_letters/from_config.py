@@ -11,7 +11,7 @@ from typing import Literal
 
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.plugins.bounded import Bounded
-from kafka_sidecar.plugins.patterns import covers, matches, may_overlap
+from kafka_sidecar.plugins.patterns import covers, first_matcher, matches, may_overlap
 from kafka_sidecar.proxy.config.dead_letters import TopicDeadLetters, name_for
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake
@@ -38,6 +38,7 @@ class Targets:
     ) -> None:
         """``entries``: patterns of names, and what they have; ``reserved``: topics of which none is a target."""
         self._entries = entries
+        self._first = first_matcher([name] for name, _ in entries)
         self._reserved = frozenset(reserved)
         self._found = Bounded[str, Target | None](MAX_TOPICS)
 
@@ -69,22 +70,32 @@ class Targets:
         return Target(name, section.shadow, section.records, fault)
 
     def _section(self, topic: str) -> TopicDeadLetters | None:
-        return next((section for name, section in self._entries if matches(topic, [name])), None)
+        at = self._first(topic)
+        return self._entries[at][1] if at is not None else None
 
 
 def find_loops(entries: Sequence[tuple[str, TopicDeadLetters | None]]) -> Iterator[tuple[int, str, int]]:
     """Entries whose dead letter topics may have dead letters themselves: index, pattern of those topics, and the index
     of the entry that matches them."""
+    looped: dict[str, int | None] = {}  # by target: many entries may have one
     for index, (name, section) in enumerate(entries):
         if section is None:
             continue
         target = name_for(section.topic, name)
-        for at, (pattern, other) in enumerate(entries):
-            if other is not None and may_overlap(pattern, target):
-                yield index, target, at
-                break
-            if covers(pattern, target):
-                break
+        if target not in looped:
+            looped[target] = _entry_of(target, entries)
+        if (at := looped[target]) is not None:
+            yield index, target, at
+
+
+def _entry_of(target: str, entries: Sequence[tuple[str, TopicDeadLetters | None]]) -> int | None:
+    """The entry by which a topic of this pattern may have dead letters."""
+    for at, (pattern, section) in enumerate(entries):
+        if section is not None and may_overlap(pattern, target):
+            return at
+        if covers(pattern, target):
+            return None
+    return None
 
 
 def entries_of(config: Config) -> list[tuple[str, TopicDeadLetters | None]]:

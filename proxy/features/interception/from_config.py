@@ -39,9 +39,11 @@ def catalog(config: Config, report: Report, previous: InterceptorCatalog | None 
         raise ValueError(f"interceptors: {error}") from error
 
 
-def prepare(config: Config) -> None:
-    """Import the interceptors that a configuration may use."""
-    INTERCEPTORS.import_built_in(one.type for one in config.interceptors)
+def opens_others(config: Config) -> bool:
+    """Whether some interceptors are no part of the sidecar; the others are imported."""
+    types = {one.type for one in config.interceptors}
+    INTERCEPTORS.import_built_in(types)
+    return not types <= INTERCEPTORS.built_in.keys()
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:

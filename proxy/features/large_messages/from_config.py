@@ -10,7 +10,7 @@ from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.large_messages.serializers import DESERIALIZERS, SERIALIZERS, SegmentSerializer
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.plugins.bounded import Bounded
-from kafka_sidecar.plugins.patterns import matches
+from kafka_sidecar.plugins.patterns import first_matcher
 from kafka_sidecar.proxy.config.large_messages import LargeTopic
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
@@ -24,6 +24,7 @@ class Topics:
 
     def __init__(self, entries: tuple[tuple[str, TopicSettings | None], ...] = ()) -> None:
         self._entries = entries
+        self._first = first_matcher([name] for name, _ in entries)
         self._found = Bounded[str, TopicSettings | None](MAX_CACHED_TOPICS)
         self.store_offsets = any(one is not None and one.offsets != "plain" for _, one in entries)
         self.store_objects = any(one is not None and one.store == "object" for _, one in entries)
@@ -42,8 +43,8 @@ class Topics:
             pass
         if not is_topic_name(topic):
             return None  # brokers reject it
-        matching = (settings for name, settings in self._entries if matches(topic, [name]))
-        found = self._found[topic] = next(matching, None)
+        at = self._first(topic)
+        found = self._found[topic] = self._entries[at][1] if at is not None else None
         return found
 
 
@@ -54,6 +55,13 @@ def topics(config: Config) -> Topics:
         ValueError: a serializer or deserializer cannot be loaded; one line.
     """
     return Topics(tuple((one.name, _settings(one)) for one in config.large_messages.topics))
+
+
+def opens_others(config: Config) -> bool:
+    """Whether an object store, or serializers that are no part of the sidecar, have to be opened."""
+    section = config.large_messages
+    named = {name for one in section.topics for name in (one.segment_serializer, one.segment_deserializer)}
+    return section.object_store is not None or not named <= {None, "default"}
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:

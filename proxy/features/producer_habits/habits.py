@@ -11,7 +11,7 @@ from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.codec.records.log_validator import InvalidBatch
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.plugins.bounded import Bounded
-from kafka_sidecar.plugins.patterns import matches
+from kafka_sidecar.plugins.patterns import matcher, matches
 from kafka_sidecar.plugins.regular_expressions import compile_pattern
 from kafka_sidecar.plugins.settings import at_most, quote
 from kafka_sidecar.proxy.config.producers import CODECS, ProducerHabits, version_of
@@ -74,12 +74,13 @@ class Entry:
 
     __slots__ = (
         "_codecs", "_compress_from", "_idempotent", "_matches", "_max_bytes", "_max_records", "_software",
-        "_transactional", "asks_for_mean", "described", "is_off", "number", "reports", "settings",
+        "_transactional", "asks_for_mean", "covers", "described", "is_off", "number", "reports", "settings",
     )  # fmt: skip
 
     def __init__(self, number: int, settings: ProducerHabits) -> None:
         self.number = number  # in the file, from 1 on
         self.settings = settings
+        self.covers = matcher(settings.topics)
         self.is_off = settings.mode == "off"
         self.asks_for_mean = settings.asks_for_mean
         self.reports = settings.report
@@ -241,7 +242,7 @@ class Entries:
     def _find(self, topic: str) -> tuple[Entry, ...]:
         found: list[Entry] = []
         for entry in self.entries:
-            if matches(topic, entry.settings.topics):
+            if entry.covers(topic):
                 found.append(entry)
                 if not entry.settings.principals:
                     break  # it applies to all that none before applies to

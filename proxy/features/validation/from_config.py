@@ -26,12 +26,14 @@ def catalog(config: Config, report: OnFailure) -> PolicyCatalog:
     )
 
 
-def prepare(config: Config) -> None:
-    """Import the policies that a configuration may use, before it is looked at."""
-    strings = (text for topic in config.topics for _, text in _strings(topic))
-    POLICIES.import_built_in(
-        {policy.type or name for name, policy in config.policies.items()}.union(*map(_WORD.findall, strings))
-    )
+def opens_others(config: Config) -> bool:
+    """Whether some policies are no part of the sidecar; the others are imported."""
+    types = {policy.type or name for name, policy in config.policies.items()}
+    if config.validation.class_name is not None:
+        types.add(config.validation.class_name)
+    named = set().union(*(_WORD.findall(text) for topic in config.topics for _, text in _strings(topic)))
+    POLICIES.import_built_in(types | named)
+    return not types <= POLICIES.built_in.keys() or not POLICIES.installed().keys().isdisjoint(named)
 
 
 def find_mistakes(config: Config) -> Iterator[Mistake]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kafka_sidecar.codec.topic_names import is_topic_name
-from kafka_sidecar.plugins.patterns import matches
+from kafka_sidecar.plugins.patterns import first_matcher
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.catalog import PolicyCatalog
@@ -116,6 +116,7 @@ class Rules:
     def __init__(self, catalog: PolicyCatalog, topics: Sequence[TopicRule], topic_config: TopicConfig | None) -> None:
         self._catalog = catalog
         self.topics = topics
+        self._first = first_matcher([rule.name] for rule in topics)
         self._topic_config = topic_config
         # Whether no topic can have a policy.
         self.are_empty = topic_config is None and all(rule.policy is None or rule.mode == "off" for rule in topics)
@@ -211,7 +212,8 @@ class Rules:
         return consume, Consumed(applied, consume.action, consume.header)
 
     def _entry(self, topic: str) -> TopicRule | None:
-        return next((rule for rule in self.topics if matches(topic, [rule.name])), None)
+        at = self._first(topic)
+        return self.topics[at] if at is not None else None
 
     def _find(self, topic: str, set_on_it: TopicPolicy) -> Applied | MisconfiguredError | None:
         rule = self._entry(topic)

@@ -196,6 +196,7 @@ def test_an_invalid_setting_gives_one_line_with_file_key_and_remedy(text: str, t
         ("a: [", "is not YAML"),
         ("a: \x00", "is not YAML"),
         ("a: [", "at line 1, column"),
+        ("a:\n\t- b", "indent with spaces"),
         ("", "bootstrap_servers: is missing"),
     ],
 )

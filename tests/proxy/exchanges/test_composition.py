@@ -232,7 +232,7 @@ def test_a_batch_that_is_rejected_all_the_same_is_rejected(code: int, times: int
 
 
 def test_no_exchange_is_created_with_another_one() -> None:
-    """What has to happen before and after is a stage of the same exchange, or a gate of the session (D15)."""
+    """What has to happen before and after is a stage of the same exchange, or a gate of the session."""
     nested = [
         node.name
         for path in (ROOT / "proxy").rglob("*.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from support.produce_requests import (
 )
 
 from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.interceptors.builtin.add_header import AddHeader
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.commits import CommitRun
@@ -50,6 +52,8 @@ from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING
 from kafka_sidecar.proxy.features.interception.send_stage import SendRun
 from kafka_sidecar.proxy.features.topic_configs.stages import AlterConfigsRun
 from kafka_sidecar.proxy.features.validation.stage import ValidationRun
+
+TOPIC = {"name": "orders", "policy": "json"}
 
 
 def stages_of(exchange: Driven | None) -> list[type]:
@@ -289,6 +293,52 @@ def test_a_configuration_that_is_wrong_leaves_the_previous_one_applied() -> None
     assert made.interception.catalog is before
     apply()
     assert made.interception.catalog.guards == ()
+
+
+def test_what_was_prepared_is_applied_without_opening_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, opened = started(authorization={"rules": [{"topics": ["a"]}]}), list[str]()
+    configure = AddHeader.configure
+
+    def noted(self: AddHeader, configs: Any) -> None:
+        opened.append(threading.current_thread().name)
+        configure(self, configs)
+
+    monkeypatch.setattr(AddHeader, "configure", noted)
+    new = configured({"type": "add_header", "headers": {"a": "b"}}, policies={"json": {}}, topics=[TOPIC])
+    thread = threading.Thread(target=made.prepare, args=[new], name="beside")
+    thread.start()
+    thread.join()
+    assert made.validator is None
+    made.apply(new)
+    assert opened == ["beside"]
+    assert made.validator is not None
+    assert made.validator.rules.policies == ["json"]
+    made.apply(new.model_copy())
+    assert opened == ["beside"]  # it is the same interceptor
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"interceptors": [ON_ORDERS[0]]},
+        {"policies": {"stub": {"type": "support.policies:Stub"}}},
+        {"validation": {"class_name": "support.policies:Stub"}, "topics": [TOPIC]},
+        {"large_messages": {"topics": [{"name": "a"}], "object_store": "memory://"}},
+    ],
+)
+def test_plug_ins_that_are_no_part_of_the_sidecar_are_opened_when_they_are_applied(other: dict[str, Any]) -> None:
+    made, ours = started(authorization={"rules": [{"topics": ["a"]}]}), config("a:1", **{"interceptors": [], **other})
+    made.prepare(ours)
+    assert made._prepared is None
+    made.prepare(configured({"type": "add_header", "headers": {"a": "b"}}))
+    assert made._prepared is not None
+
+
+def test_what_is_wrong_is_found_as_it_is_prepared() -> None:
+    made = started()
+    with pytest.raises(ConfigError, match="has no effect: set headers"):
+        made.prepare(configured({"type": "add_header"}))
+    assert made._prepared is None
 
 
 def test_limits_are_read_again() -> None:

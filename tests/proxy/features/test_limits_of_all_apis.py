@@ -26,7 +26,7 @@ from kafka_sidecar.codec.errors import TooManyError
 from kafka_sidecar.codec.headers import RequestHeader
 from kafka_sidecar.codec.message import Message, encode
 from kafka_sidecar.plugins.effects import Need, Steps, Turn, Work
-from kafka_sidecar.proxy.features.compose import Features
+from kafka_sidecar.proxy.features.compose import FEATURES, Features
 from kafka_sidecar.proxy.relay.exchange import Forward, Respond, Send, TopicNames
 from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 
@@ -46,6 +46,8 @@ GUARDS = [
 # Their frames are not decoded; tests/codec/test_limits.py and tests/proxy/exchanges/test_limits.py have their limits.
 IN_FRAMES = {ApiKey.PRODUCE, ApiKey.FETCH}
 
+IN_NO_FRAME = {"schema_registries", "auditing", "access"}  # have no stages: they are asked by others, or watch
+
 
 def made() -> Features:
     """All that looks into any API."""
@@ -53,6 +55,10 @@ def made() -> Features:
         {"type": "support.interception:Reads", "topics": ["*"]},
         {"type": "support.interception:Commits"},
         authorization={"rules": RULES},
+        dead_letters={"create": {}},
+        producers=[{"topics": ["t*"], "acks": "all"}],
+        rate_limits=[{"name": "all", "produce_bytes": 1, "action": "reject"}],
+        topics=[{"name": "t*", "policy": "json", "dead_letters": "letters", "consume": "hide"}],
         topic_configs={"topic": "other"},
         topic_guards=GUARDS,
         large_messages={"topics": [{"name": "t*", "offsets": "li"}]},
@@ -144,6 +150,10 @@ def header_of(key: ApiKey) -> bytes:
     version = APIS[key].max_version
     header = RequestHeader(api_key=key, api_version=version, correlation_id=7, client_id="app")
     return join_frame(encode(header, request_header_version(key, version)), b"")
+
+
+def test_all_features_that_look_into_a_request_are_looked_at() -> None:
+    assert made().made.keys() == {row.name for row in FEATURES} - IN_NO_FRAME
 
 
 @each_api
