@@ -247,7 +247,7 @@ class MetadataClient:
 
 
 def _refuse_too_old(offered: ApiVersionsResponse | None) -> None:
-    """Such a broker would close the connection without a word. Raises CodecError."""
+    """Such a broker would close the connection silently. Raises CodecError."""
     for one in () if offered is None else offered.api_keys:
         if one.api_key == ApiKey.METADATA and one.max_version < METADATA:
             have = f"{one.min_version} to {one.max_version}"
