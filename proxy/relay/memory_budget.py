@@ -1,6 +1,8 @@
 """A limit on what all connections together buffer of frames that must be whole (``connections.max_buffered``).
 
-When it is spent, all connections that buffer are paused but the one that began first: it can always finish its frame.
+When it is spent, all connections that buffer are paused but the one that began first: it can finish its frame,
+unless the limit is spent by responses that wait for clients which do not read. Each that finishes would add one of
+these, for the next one to begin; such clients lose their connections while others wait.
 Those that buffer little go on until a reserve is spent too, so that a few large frames do not stop all small ones.
 As bytes are released, they are resumed in the order in which they began.
 
@@ -43,6 +45,7 @@ class MemoryBudget:
         self._buffered = buffered
         self._accounts: dict[Account, None] = {}  # those with bytes; the one that began first is the first
         self._paused = 0  # of these
+        self._unread = 0  # bytes of responses that clients do not read
         self._in_turn = 0  # bytes that were added in this turn of the event loop
         self.peak = 0  # the most that was spent since it was last set
 
@@ -88,9 +91,21 @@ class MemoryBudget:
         if self._paused:
             self._resume_oldest()
 
+    def hold_unread(self, account: Account, size: int) -> None:
+        """So much of a response waits for a client that does not read."""
+        self._unread += size
+        self.add(account, size)
+
+    def release_unread(self, account: Account, size: int) -> None:
+        """The client has read it, or has gone."""
+        self._unread -= size
+        self.release(account, size)
+
     def _pause(self, account: Account, allowed: int) -> None:
         """Pause a connection that buffers more than is allowed, unless all others began later."""
-        if account.is_paused or account.bytes <= allowed or account is next(iter(self._accounts)):
+        if account.is_paused or account.bytes <= allowed:
+            return
+        if self._unread <= self.limit and account is next(iter(self._accounts)):
             return
         account.is_paused = True
         self._paused += 1
@@ -101,7 +116,7 @@ class MemoryBudget:
     def _resume_oldest(self) -> None:
         room = self.limit - self.spent
         for number, account in enumerate(self._accounts):
-            if number and room < ROOM_BYTES:
+            if room < ROOM_BYTES and (number or self._unread > self.limit):
                 return
             self._resume(account)
             room -= ROOM_BYTES
@@ -130,6 +145,12 @@ class Account:
 
     def release(self, size: int) -> None:
         self.budget.release(self, size)
+
+    def hold_unread(self, size: int) -> None:
+        self.budget.hold_unread(self, size)
+
+    def release_unread(self, size: int) -> None:
+        self.budget.release_unread(self, size)
 
     def renew_turn(self) -> None:
         self.budget.renew_turn()

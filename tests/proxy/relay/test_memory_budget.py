@@ -116,6 +116,33 @@ def test_when_the_first_has_finished_the_next_one_goes_on_though_the_limit_is_st
     assert crowd.read == [True, True, True]
 
 
+def test_responses_that_clients_do_not_read_spend_the_limit_and_one_response_at_most() -> None:
+    """Each that finishes its frame makes room for it alone; the next one would only add another."""
+    crowd = Crowd(4)
+    for number in range(4):
+        crowd.add(number, LIMIT)
+    for number in range(2):
+        assert crowd.read[number]
+        crowd.release(number)
+        crowd.connections[number].account.hold_unread(LIMIT)
+    crowd.add(2, 1)
+    assert crowd.read[2:] == [False, False]  # 2 is the first of those that have not finished
+    crowd.connections[0].account.release_unread(LIMIT)
+    assert crowd.read[2:] == [True, False]
+
+
+def test_a_frame_that_has_begun_waits_once_clients_leave_too_much_unread() -> None:
+    crowd = Crowd(2)
+    crowd.add(0, 1)
+    crowd.connections[1].account.hold_unread(LIMIT + 1)
+    crowd.add(0, LITTLE - 1)
+    assert crowd.read[0]  # little, and the reserve is not spent
+    crowd.add(0, 1)
+    assert not crowd.read[0]
+    crowd.connections[1].account.release_unread(LIMIT + 1)
+    assert crowd.read[0]
+
+
 def test_connections_are_resumed_in_order_as_far_as_there_is_room() -> None:
     crowd = Crowd(5, limit=8 * ROOM_BYTES)
     for number in range(1, 5):
