@@ -54,7 +54,9 @@ def parse_keys(text: str | bytes, source: str) -> tuple[Key, ...]:
 def _parse(one: Mapping[str, Any]) -> Key | None:
     by_kind = {"RSA": RSA, "EC": (ELLIPTIC.get(str(one.get("crv"))),), "OKP": ("EdDSA",)}
     algorithms = tuple(name for name in by_kind.get(str(one.get("kty")), ()) if name and one.get("alg", name) == name)
-    if not algorithms or one.get("use", "sig") != "sig" or "verify" not in one.get("key_ops", ("verify",)):
+    operations = one.get("key_ops", ["verify"])
+    may_verify = isinstance(operations, list) and "verify" in operations and one.get("use", "sig") == "sig"
+    if not algorithms or not may_verify:
         return None
     try:
         public = jwt.PyJWK({name: value for name, value in one.items() if name not in PRIVATE}, algorithms[0]).key

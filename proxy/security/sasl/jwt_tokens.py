@@ -33,7 +33,13 @@ class Keys(Protocol):
     @property
     def are_current(self) -> bool: ...
 
-    def current(self) -> Sequence[Key]: ...
+    def current(self) -> Sequence[Key]:
+        """In any thread."""
+        ...
+
+    def ask_if_old(self) -> None:
+        """Called in the event loop, before each token."""
+        ...
 
     def is_due(self, key_id: str | None) -> bool: ...
 
@@ -68,6 +74,9 @@ class FileKeys:
                 log.error("token keys rejected, the previous ones stay applied", extra={"detail": str(error)})
         return self._keys
 
+    def ask_if_old(self) -> None:
+        """`current` looks at the file."""
+
     def is_due(self, key_id: str | None) -> bool:
         """Whether `refresh` may find keys that `current` does not have."""
         return False
@@ -87,10 +96,12 @@ class EndpointKeys(KeyEndpoint):
         self._refreshing: asyncio.Task[None] | None = None  # in the background
 
     def current(self) -> tuple[Key, ...]:
-        """The keys as they are known. Where they are old, they are asked for in the background."""
+        return self.known
+
+    def ask_if_old(self) -> None:
+        """Ask for them in the background."""
         if self.is_old and (self._refreshing is None or self._refreshing.done()):
             self._refreshing = asyncio.get_running_loop().create_task(self.refresh(), name="ask for the keys of tokens")
-        return self.known
 
     def report(self, failure: str) -> None:
         log.error("token keys not refreshed, the previous ones stay applied", extra={"detail": failure})
@@ -117,7 +128,11 @@ class TokenVerifier:
         }  # fmt: skip
 
     def needs_keys(self, response: bytes) -> bool:
-        """Whether keys have to be asked for before the token of a client's response can be verified."""
+        """Whether keys have to be asked for before the token of a client's response can be verified.
+
+        Called in the event loop, which `verify` need not be: here old keys are asked for, and no client waits for them.
+        """
+        self._keys.ask_if_old()
         try:
             key_id = jwt.get_unverified_header(bearer_token(response)).get("kid")
         except (*UNREADABLE, RejectedError):

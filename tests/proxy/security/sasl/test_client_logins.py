@@ -305,6 +305,25 @@ async def test_a_new_key_is_asked_for_when_a_client_logs_in_again_with_it(tmp_pa
         assert server.metrics.client_logins == {"success": 1, "renewed": 1}
 
 
+def have_asked(keys: EndpointKeys, requests: int) -> bool:
+    return keys.requests == requests
+
+
+async def test_a_client_logs_in_when_the_keys_are_old_and_they_are_asked_for_again(tmp_path: Path) -> None:
+    sasl = {"mechanisms": ["OAUTHBEARER"], "jwks_endpoint": "http://127.0.0.1:1/keys"}
+    async with FakeBroker(1) as broker, serving(broker, clients={"sasl": sasl}) as server:
+        assert server._client_logins is not None
+        keys: Any = server._client_logins._tokens._keys  # type: ignore[union-attr]
+        keys._fetch = lambda url: key_set(SIGNER).encode()
+        await until(lambda: server.addresses.nodes)
+        for requests in (1, 2):
+            async with connected(port_of(server)) as client:
+                assert (await log_in_with(client, SIGNER.token())).error_code == 0
+            await until(partial(have_asked, keys, requests))
+            keys._asked_at -= 3600
+        assert server.metrics.client_logins == {"success": 2}
+
+
 async def test_a_client_can_log_in_while_the_sidecar_drains(
     clients: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_key_that_cannot_be_used_does_not_cost_the_others() -> None:
         {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "b"},
         {"kty": ["RSA"]},
         {"kty": "EC", "crv": {}},
+        SECOND.jwk | {"key_ops": None},
     ]
     (key,) = parse_keys(json.dumps({"keys": [*broken, FIRST.jwk]}), "keys")
     assert key.key_id == "k1"
@@ -91,12 +92,13 @@ async def test_keys_are_asked_for_by_the_first_token_and_then_once_an_hour_witho
     await endpoint.keys.refresh()
     assert [key.key_id for key in endpoint.keys.current()] == ["k1"]
     endpoint.now += 3599
-    endpoint.keys.current()
+    endpoint.keys.ask_if_old()
     await asyncio.sleep(0.05)
     assert endpoint.asked == 1
     endpoint.now += 1
     for _ in range(3):
         assert not endpoint.keys.is_due("k1")
+        endpoint.keys.ask_if_old()
         assert [key.key_id for key in endpoint.keys.current()] == ["k1"]
     await until(lambda: endpoint.asked == 2)
 

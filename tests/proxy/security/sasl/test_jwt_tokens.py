@@ -31,6 +31,9 @@ class Fixed:
     def current(self) -> Sequence[Key]:
         return self._keys
 
+    def ask_if_old(self) -> None:
+        """They never are."""
+
     def is_due(self, key_id: str | None) -> bool:
         return key_id == "new"
 
