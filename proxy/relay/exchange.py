@@ -115,6 +115,7 @@ class Client(Protocol):
     account: Account  # of the memory that is used for it
     reports_running: int  # works that notify interceptors of results and may not have ended
     gates: Sequence[Gate]  # that its requests have to pass now
+    muted_until: float  # when it is read again, by the sessions' clock
 
     def mute(self, until: float, why: str) -> None:
         """Read nothing more of it until then, by the sessions' clock, for the rate limit of this name."""

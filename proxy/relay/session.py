@@ -63,11 +63,11 @@ class Session:
     """
 
     __slots__ = (
-        "_acks_at", "_client_frames", "_client_id", "_client_software", "_clock", "_is_lost", "_max_frame", "_now",
-        "_own_waiting", "_principal", "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered",
-        "_waiting", "account", "agenda", "broker_frames", "closing", "due", "fetch_session", "fetch_state",
-        "finishing", "gates", "has_closed", "host", "limited", "login", "memo", "muted_by", "muted_until", "number",
-        "opened", "record", "recorder", "reports_running", "requests", "routes", "tap_state",
+        "__weakref__", "_acks_at", "_client_frames", "_client_id", "_client_software", "_clock", "_is_lost",
+        "_max_frame", "_now", "_own_waiting", "_principal", "_request_driver", "_response_driver", "_resumed_at",
+        "_sought", "_unanswered", "_waiting", "account", "agenda", "broker_frames", "closing", "due", "fetch_session",
+        "fetch_state", "finishing", "gates", "has_closed", "host", "limited", "login", "memo", "muted_by",
+        "muted_until", "number", "opened", "record", "recorder", "reports_running", "requests", "routes", "tap_state",
     )  # fmt: skip
 
     host: str | None
@@ -283,6 +283,7 @@ class Session:
         if self._is_lost:
             return []
         self._is_lost = True
+        self.muted_until = 0.0
         self._client_frames.drop()
         if isinstance(edit := self.broker_frames.drop(), WatchedResponse | Marking):
             edit.lost(why)

@@ -35,6 +35,7 @@ from kafka_sidecar.proxy.server.workers.supervisor import Supervisor
 from kafka_sidecar.proxy.telemetry.log_limiter import LogRate
 from kafka_sidecar.proxy.telemetry.metrics import LATENCY_BUCKETS, Metrics
 from kafka_sidecar.schemas.registry import RegistryStats
+from support.client import FakeClient
 from support.interception import Intercepting
 
 NOW = 1_000_000.0
@@ -79,6 +80,9 @@ def all_metrics(*own: Metric) -> Metrics:
     return metrics
 
 
+MUTED = [FakeClient(muted_until=NOW + 1) for _ in range(7)]  # which the meter only has while they are there
+
+
 def _rate_limits() -> Meter:
     meter = Meter(Buckets(), lambda: NOW, lambda topic_id: None)
     (limit,) = meter.load([RateLimit(name="shop", produce_bytes=1)])
@@ -86,7 +90,7 @@ def _rate_limits() -> Meter:
     counts.produce_bytes, counts.consume_bytes, counts.throttled, counts.throttled_s, counts.rejected = range(561, 566)
     for key in range(1, 8, 2):
         Bucket(meter._buckets, key, 1.0, 1.0).take(1, NOW)
-    meter._muted = dict.fromkeys(range(7), NOW + 1)
+    meter._muted.update(MUTED)
     return meter
 
 

@@ -10,7 +10,7 @@ from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeClient(Client):
     """Keeps its `tap_state` where its identity changes, unlike a session."""
 

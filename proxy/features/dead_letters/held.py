@@ -27,6 +27,10 @@ BATCH_BYTES = 1 << 20  # of letters, before compression, unless a single one is 
 Key = tuple[str, int]  # dead letter topic, its partition
 
 
+def letters_of(parcels: Iterable[Parcel]) -> int:
+    return sum(len(parcel.letters) for parcel in parcels)
+
+
 class Lane:
     """What is sent to one partition."""
 
@@ -203,7 +207,7 @@ class MemoryRow:
     def write(self, parcels: Sequence[Parcel], is_forced: bool = False) -> int:
         self._parcels += parcels
         self.bytes += sum(parcel.size for parcel in parcels)
-        self.letters += sum(len(parcel.letters) for parcel in parcels)
+        self.letters += letters_of(parcels)
         return len(parcels)
 
     def read(self, max_bytes: int, until: Position | None = None) -> list[Parcel]:
@@ -245,6 +249,7 @@ class Held:
         self._work = work
         self._until: Position | None = None  # up to where the row is gone through now
         self._again: list[Parcel] = []  # read, and to be written to the end of the row
+        self._twice = 0  # letters that are at the end of the row, and still where they were taken from
         self._is_found = False  # an earlier process has left some
         self.on_over: Callable[[Lane], None] = lambda lane: None
 
@@ -264,7 +269,7 @@ class Held:
 
     @property
     def letters(self) -> int:
-        return self._row.letters
+        return self._row.letters - self._twice
 
     @property
     def oldest_at(self) -> float | None:
@@ -285,6 +290,13 @@ class Held:
         written = merge(parcels, FRAME_BYTES)
         return await self._work(lambda: self._row.write(written, True))
 
+    async def put_again(self, parcels: Sequence[Parcel]) -> bool:
+        """The same of some that were taken, before `sent`."""
+        if not await self.put(parcels):
+            return False
+        self._twice += letters_of(parcels)
+        return True
+
     async def take(self) -> list[Parcel]:
         """The next ones that can be sent; none: there are none, or the disk fails and `is_due` stays."""
         if self._again and not await self._put_again():
@@ -304,7 +316,7 @@ class Held:
                 self.lanes.end()
                 return []
             ready, again = self.lanes.sort(parcels)
-            self._again = merge(again, FRAME_BYTES)
+            self._again = again
             await self._put_again()
             if ready:
                 return ready
@@ -312,8 +324,8 @@ class Held:
 
     async def sent(self) -> None:
         """What was taken last is sent."""
-        if not self._again:
-            await self._work(self._row.sent)
+        if not self._again and await self._work(self._row.sent):
+            self._twice = 0
 
     async def finish(self) -> None:
         """The lanes have ended: keep what they have not sent."""
@@ -339,6 +351,6 @@ class Held:
         await self.sent()
 
     async def _put_again(self) -> bool:
-        if self._again and await self._work(lambda: self._row.write(self._again, True)):
+        if self._again and await self.put_again(self._again):
             self._again = []
         return not self._again

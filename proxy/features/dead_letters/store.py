@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from kafka_sidecar.dead_letters.buffer import Buffer
 from kafka_sidecar.dead_letters.parcels import Parcel, merge
-from kafka_sidecar.proxy.features.dead_letters.held import Held, HeldLanes
+from kafka_sidecar.proxy.features.dead_letters.held import Held, HeldLanes, letters_of
 from kafka_sidecar.proxy.features.dead_letters.spool import Spool
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 
@@ -61,6 +61,7 @@ class Store:
         self.queued = 0  # letters that came into memory
         self._settled = 0  # of these: sent, refused or on disk
         self._in_memory = 0  # letters that are being sent, and are not on disk
+        self._twice = 0  # letters that wait for a partition, and are still where they were taken from
         # While some are written to disk: how many were taken from memory for it, and how many were on disk before.
         self._moving: tuple[int, int] | None = None
         self.is_failing: Callable[[float], bool] = lambda after_s: False
@@ -111,7 +112,7 @@ class Store:
     def letters(self) -> int:
         """That are not sent: in memory and on disk, or on their way there. Called in the event loop."""
         moving, on_disk = self._moving or (0, self.spool.letters if self.spool is not None else 0)
-        return self.buffer.letters + moving + self._in_memory + on_disk + self.held.letters
+        return self.buffer.letters + moving + self._in_memory + on_disk + self.held.letters - self._twice
 
     @property
     def bytes_on_disk(self) -> int | None:
@@ -133,7 +134,10 @@ class Store:
             return await self._hold(parcels)
 
     async def _hold(self, parcels: Sequence[Parcel]) -> bool:
-        is_kept = sum(parcel.size for parcel in parcels) <= self._room and await self.held.put(parcels)
+        put = self.held.put_again if self._from is _From.HELD else self.held.put
+        is_kept = sum(parcel.size for parcel in parcels) <= self._room and await put(parcels)
+        if is_kept and self._from is not _From.HELD:
+            self._twice += letters_of(parcels)
         self._share_room()
         return is_kept
 
@@ -185,7 +189,7 @@ class Store:
             spool.rewind()  # the disk fails, or nothing of it could be read
         self._from = _From.MEMORY
         parcels = self.buffer.take(TAKEN_BYTES)
-        self._in_memory = _letters(parcels)
+        self._in_memory = letters_of(parcels)
         return parcels
 
     async def _without_held(self, parcels: list[Parcel]) -> list[Parcel] | None:
@@ -201,8 +205,8 @@ class Store:
             return None
         found = [parcel for parcel in parcels if not self.held.lanes.holds(parcel)] if waiting else parcels
         if self._from is _From.MEMORY:
-            self._settle(_letters(waiting))
-            self._in_memory = _letters(found)
+            self._settle(letters_of(waiting))
+            self._in_memory, self._twice = letters_of(found), 0
         elif not found:
             await self._taken_is_sent()
         return found
@@ -216,7 +220,7 @@ class Store:
     def _bring_back(self, parcels: Sequence[Parcel]) -> None:
         """They are in memory again, and there alone."""
         with self._lock:
-            self.queued += _letters(parcels)  # those of an earlier process never came in this one
+            self.queued += letters_of(parcels)  # those of an earlier process never came in this one
             self._note()
         self.buffer.put_back(parcels)
 
@@ -233,7 +237,7 @@ class Store:
             self._share_room()
         self._from = _From.MEMORY
         self._settle(self._in_memory)
-        self._in_memory = 0
+        self._in_memory = self._twice = 0
 
     async def finish(self, unsent: Sequence[Parcel]) -> int:
         """The sidecar stops: write all to disk. How many letters have no room there, and are lost."""
@@ -278,8 +282,8 @@ class Store:
                 if kept:
                     await self._on_disk(spool.skip, kept)
                     self._from = _From.DISK
-                    self._in_memory -= _letters(kept)
-                    self._settle(_letters(kept))
+                    self._in_memory -= letters_of(kept)
+                    self._settle(letters_of(kept))
             finally:
                 self._moving = None
 
@@ -287,13 +291,13 @@ class Store:
         """Write the oldest parcels in memory to disk; False: there is no room, or the disk fails."""
         async with self._turn:
             parcels, before = merge(self.buffer.take(MOVED_BYTES), FRAME_BYTES), spool.letters
-            self._moving = _letters(parcels), before
+            self._moving = letters_of(parcels), before
             try:
                 written = await self._on_disk(spool.write, parcels) or 0
                 self.buffer.put_back(parcels[written:])
             finally:
                 self._moving = None
-            self._settle(_letters(parcels[:written]))
+            self._settle(letters_of(parcels[:written]))
             return written == len(parcels) and bool(parcels)
 
     async def _on_disk(self, work: Callable[..., T], *arguments: object) -> T | None:
@@ -330,7 +334,3 @@ class Store:
 def _done(work: Callable[[], object]) -> bool:
     work()
     return True
-
-
-def _letters(parcels: Sequence[Parcel]) -> int:
-    return sum(len(parcel.letters) for parcel in parcels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from kafka_sidecar.proxy.config.rate_limits import RateLimit
 from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets
@@ -17,7 +18,6 @@ log = logging.getLogger(__name__)
 
 SOON_S = 0.005  # less is not worth a wait: timers are not exact
 LOG_EVERY_S = 10.0  # a line for each limit and client
-MAX_MUTED = 10_000  # connections that are remembered before those that are read again are forgotten
 
 NOTHING = Taken()
 
@@ -53,7 +53,7 @@ class Meter:
         self._shows_buckets = shows_buckets
         self.come_early = come_early
         self._lines = LogLimiter(LOG_EVERY_S, clock)
-        self._muted: dict[int, float] = {}  # until when, by the connection's number
+        self._muted: WeakSet[Client] = WeakSet()  # those that are, and some that were
         self._counts: dict[str, Counts] = {}  # by the limit's name, of all since the start
 
     def load(self, entries: Iterable[RateLimit]) -> Sequence[Limit]:
@@ -164,7 +164,7 @@ class Meter:
         Args:
             amount: its own part of it.
         """
-        limit, before = tank.limit, self._muted.get(client.number, 0.0)
+        limit, before = tank.limit, client.muted_until
         until = now + min(owed_s, limit.max_wait_s)
         others_s = owed_s - tank.bucket.seconds_of(amount)
         if others_s > SOON_S and before < now + others_s - SOON_S:  # it has not been muted for that
@@ -172,10 +172,8 @@ class Meter:
         if until > before:
             limit.counts.throttled += 1
             limit.counts.throttled_s += until - max(before, now)
-            self._muted[client.number] = until
+            self._muted.add(client)
             client.mute(until, limit.name)
-            if len(self._muted) >= MAX_MUTED:
-                self._forget_read(now)
             if (suppressed := self._due("throttled", client, limit)) is not None:
                 log.info(
                     "client throttled",
@@ -198,7 +196,7 @@ class Meter:
         return self._lines.due((what, limit.name, client.principal or "", client.client_id or ""))
 
     def _forget_read(self, now: float) -> None:
-        self._muted = {number: until for number, until in self._muted.items() if until > now}
+        self._muted = WeakSet(client for client in self._muted if client.muted_until > now)
 
     def describe(self) -> list[dict[str, Any]]:
         """Each rate of the current limits, with the share of its bucket that is used: above 1 clients owe something.

@@ -111,6 +111,35 @@ async def test_a_lane_that_is_over_while_letters_of_another_are_sent_is_not_forg
     assert (await store.take(), store.letters) == ([], 0)
 
 
+async def test_letters_that_are_held_while_they_are_sent_count_once(store: Store) -> None:
+    for one in [*to(1, "a"), *to(2, "b")]:
+        store.add(one)
+    taken = await store.take()
+    for again in (False, True):  # they come from memory, then from those that waited
+        assert await store.hold(taken[:1])
+        assert (store.letters, store.held.letters) == (1 if again else 2, 1)
+        store.held.lanes.add(held := lane(1, taken[:1]))
+        await store.written()
+        assert (store.letters, store.held.letters) == (1, 1)
+        await end(held, 0)
+        taken = await store.take()
+    await store.written()
+    assert (store.letters, store.held.letters) == (0, 0)
+
+
+async def test_letters_that_wait_on_while_those_of_another_lane_are_sent_count_once(store: Store) -> None:
+    first, second = lane(1, to(1, "a")), lane(2, to(2, "b"))
+    for one in (first, second):
+        store.held.lanes.add(one)
+        store.add(*one.parcels)
+    assert await drain(store) == []
+    await end(first, 0)
+    assert names_of(await store.take()) == ["a"]
+    assert (store.letters, store.held.letters) == (2, 2)
+    await store.written()
+    assert (store.letters, store.held.letters) == (1, 1)
+
+
 async def test_a_lane_that_is_held_again_in_the_middle_keeps_its_order(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -271,6 +271,13 @@ def test_what_is_throttled_is_counted() -> None:
     assert talk.counted("rate_limit_muted_connections") == talk.counted("rate_limit_buckets") == {}
 
 
+def test_a_connection_that_has_ended_is_not_counted_as_muted() -> None:
+    talk = Limited(ONE_A_SECOND)
+    talk.client(sent(1), sent(2), sent(3))
+    talk.session.lost("the client has closed")
+    assert talk.counted("rate_limit_muted_connections") == {}
+
+
 def test_a_request_of_very_many_batches_keeps_no_other_client_waiting() -> None:
     """As many as a frame of 100 MB has room for; a broker takes none of them."""
     talk = Limited({"produce_bytes": 1000 * SIZE})
