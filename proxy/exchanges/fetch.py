@@ -516,7 +516,7 @@ class FetchExchange(StagedExchange[StageRun]):
         if not (edits := _edits(looked_into)):
             self._close()
             return frame  # `unhidden` has what was restored, if that is something else
-        may_name_brokers = len(frame) > spans.end + NO_TAGS_BYTES
+        may_name_brokers = len(frame) > spans.topics[-1].end + NO_TAGS_BYTES
         new = splice(frame, edits) if may_name_brokers else in_pieces(spliced(frame, edits))
         if edits == self._restored:
             self._restored = new

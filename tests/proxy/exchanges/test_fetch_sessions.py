@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import oracle
+from support.broker_responses import DOMAIN, broker
 from support.client import FakeClient, exchange_of
-from support.dialogue import Dialogue, pieces, response
+from support.dialogue import HOST, Dialogue, pieces, response
 from support.driven import Driven
 from support.fetches import HEAD_AT, VERSIONS, fetch_exchanges, fetch_request
 from support.interception import Intercepting, fetch_response
 from support.produce_requests import batch
 
+from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
+from kafka_sidecar.codec.pieces import MIN_BYTES
+from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.exchanges.fetch import FetchExchange, FetchExchanges
 from kafka_sidecar.proxy.relay.exchange import Begin, FetchSession, Pass
 
@@ -202,3 +208,23 @@ def test_only_wanted_topics_are_changed_on_a_connection_through_sessions_and_rel
         new = {name: {0: batch("edited" if name in wanted else "edit")} for name in fetched}
         assert (talk.cause, talk.to_client) == (None, fetch_response(version, new))
         talk.to_client = b""
+
+
+@pytest.mark.parametrize("version", [16, 17, 18])
+def test_brokers_are_renamed_in_a_long_response_that_is_changed(version: int) -> None:
+    """Another partition has moved (KIP-951); such a response is long enough to leave in pieces."""
+    exchanges, kept = fetch_exchanges(Intercepting("Reads")), batch("keep" * (MIN_BYTES // 4))
+    talk = Dialogue(exchange=lambda key, version: as_begin(exchanges, version))
+    talk.client(fetch_request(version, {"orders": {0: 0}, "free": {0: 0, 1: 0}}))
+    moved = {"records": b"", "error_code": 6, "current_leader": {"leader_id": 10, "leader_epoch": 9}}
+    topics: dict[str, dict[int, Any]] = {"orders": {0: batch("edit")}, "free": {0: kept, 1: moved}}
+    talk.broker(fetch_response(version, topics, node_endpoints=[broker(10)]))
+    while talk.needs:
+        (need,) = talk.needs
+        assert isinstance(need, Work)
+        talk.meet(need.run())
+    assert talk.cause is None
+    _, message = oracle.read_response(ApiKey.FETCH, version, talk.to_client)
+    assert [(node.node_id, node.host) for node in message.node_endpoints] == [(10, HOST)]
+    assert DOMAIN not in talk.to_client
+    assert batch("edited") in talk.to_client
