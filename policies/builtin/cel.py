@@ -348,9 +348,12 @@ class Cel(RecordValidationPolicy):
         except TookTooLongError as error:
             message = f"{self._message(topic, text)}: not evaluated, it takes {error}"
             raise InvalidRecordError(message, "not_evaluated") from error
+        if reason == "not_json":
+            raise InvalidRecordError(NOT_JSON % topic.topic, "not_json")
+        if reason == "not_evaluated":
+            raise InvalidRecordError(self._message(topic, text), "not_evaluated")
         if reason is not None:
-            message = NOT_JSON % topic.topic if reason == "not_json" else self._message(topic, text)
-            raise InvalidRecordError(message, reason)
+            raise InvalidRecordError(self._message(topic, text), "condition")
 
     def files(self) -> Iterable[Path]:
         return [file for source in self._sources.values() for file in source.files]
