@@ -1,159 +1,129 @@
-"""JSON Schemas that would hold up all others: what goes to another process, and what comes back."""
+"""Calls in a process of its own: what comes back, and what ends it."""
 
 from __future__ import annotations
 
 import io
-import json
+import os
 import pickle
 import signal
 import threading
+import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from kafka_sidecar.codec.checkpoint import Stop, StoppedError, ThreadRequiredError, stoppable
-from kafka_sidecar.schemas import json_schema, own_process
-from kafka_sidecar.schemas.json_graph import can_multiply
-from kafka_sidecar.schemas.json_schema import MAX_HERE, JsonSchema, JsonSchemaError
-from kafka_sidecar.schemas.own_process import OwnProcess
-from kafka_sidecar.schemas.own_process_worker import serve
-
-SHORT_S = 0.5  # to be ended after, once the process has started
-LARGE = json.dumps({"text": "x" * MAX_HERE}).encode()
-# Each rule applies two that apply two: no value is as large as the work.
-DOUBLING = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(40)} | {
-    "d40": {"type": "integer"}
-}
-LAUGHS = {"$defs": DOUBLING, "$ref": "#/$defs/d0"}
-# Each level of a value is looked at twice as often as the one above it.
-TWICE: dict[str, Any] = {"allOf": [{"properties": {"n": {"$ref": "#"}}}] * 2}
+from kafka_sidecar.schemas import own_process
+from kafka_sidecar.schemas.own_process import OwnProcess, TookTooLongError
+from kafka_sidecar.schemas.own_process_worker import MAX_MEMORY, serve
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnProcess]:
-    made = OwnProcess(limit_s=2.0)
-    monkeypatch.setattr(json_schema, "PROCESS", made)
+def process() -> Iterator[OwnProcess]:
+    made = OwnProcess()
     yield made
     made.close()
 
 
-def test_a_large_value_gets_the_same_verdict_as_a_small_one(process: OwnProcess) -> None:
-    schema = JsonSchema(json.dumps({"properties": {"text": {"type": "string", "maxLength": 1 << 20}, "n": False}}))
-    assert schema.fault_of(LARGE) is None
-    assert process._child is not None
-    for more, path in ((b', "n": 1}', "$.n"), (b', "text": 1}', "$.text")):
-        small, large = b'{"text": "x"' + more, LARGE[:-1] + more
-        assert str(schema.fault_of(large)) == str(schema.fault_of(small))
-        assert str(schema.fault_of(large)).startswith(path)
-    assert schema.decode(LARGE, 0, len(LARGE), 10) == json.loads(LARGE)
+def test_a_function_is_called_there(process: OwnProcess) -> None:
+    assert process.call(os.getpid) != os.getpid()
+    assert process.call(len, bytes(3 << 20)) == 3 << 20
+    assert process.call(int, "z", base=36) == 35
+
+
+def test_its_value_error_is_raised_here_and_the_process_stays(process: OwnProcess) -> None:
+    before = process.call(os.getpid)
+    with pytest.raises(ValueError, match="invalid literal"):
+        process.call(int, "a")
+    assert process.call(os.getpid) == before
 
 
 async def test_the_event_loop_never_waits_for_it(process: OwnProcess) -> None:
     with pytest.raises(ThreadRequiredError):
-        JsonSchema("{}").fault_of(LARGE)
+        process.call(os.getpid)
     assert process._child is None
 
 
-def test_a_schema_that_is_not_trusted_and_cannot_take_long_is_used_here(process: OwnProcess) -> None:
-    schema = JsonSchema('{"items": {"$ref": "#"}}', is_trusted=False)
-    process.close()
-    assert schema.fault_of(b"[[]]") is None
-    assert process._child is None
+def test_a_call_that_takes_too_long_ends_it_and_another_one_serves_the_next(process: OwnProcess) -> None:
+    first = process.call(os.getpid)
+    process._limit_s = 0.2
+    with pytest.raises(TookTooLongError, match=r"more than 0\.2 s"):
+        process.call(time.sleep, 60)
+    process._limit_s = 20
+    assert process.call(os.getpid) != first
 
 
-def test_a_schema_that_multiplies_stays_there_and_is_ended(
-    process: OwnProcess, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param((bytes, 2 * MAX_MEMORY), id="memory"),
+        pytest.param((os._exit, 0), id="exit"),
+        pytest.param((os.abort,), id="a library that aborts"),
+    ],
+)
+def test_a_process_that_ends_in_the_middle_is_as_one_that_takes_too_long(
+    process: OwnProcess, end: tuple[object]
 ) -> None:
-    schema = JsonSchema(json.dumps(LAUGHS), is_trusted=False)
-    with monkeypatch.context() as short:
-        short.setattr(process, "_limit_s", SHORT_S)
-        assert str(schema.fault_of(b"1")) == "$: not validated, it takes more than 0.5 s"
-    twice = JsonSchema(json.dumps(TWICE), is_trusted=False)  # this library remembers what it has validated of it
-    assert twice.fault_of(b'{"n":' * 40 + b"1" + b"}" * 40) is None
-    assert process._child is not None
-    assert JsonSchema("{}").fault_of(LARGE) is None, "another process serves the next one"
-
-
-def test_a_schema_that_takes_too_long_to_compile_is_an_error(
-    process: OwnProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    patterns = {f"p{at}": {"pattern": f"^[\\p{{L}}]{{1,100}}x{at}$"} for at in range(1000)}
-    JsonSchema("{}", is_trusted=False)
-    with monkeypatch.context() as short:
-        short.setattr(process, "_limit_s", SHORT_S)
-        with pytest.raises(JsonSchemaError, match="to compile it takes more"):
-            JsonSchema(json.dumps({"properties": patterns}), is_trusted=False)
-    with pytest.raises(JsonSchemaError, match="is not valid"):
-        JsonSchema('{"type": 1}', is_trusted=False)
-
-
-def test_a_caller_that_no_longer_wants_the_answer_does_not_wait(process: OwnProcess) -> None:
-    schema, stop = JsonSchema(json.dumps(LAUGHS), is_trusted=False), Stop()
-    threading.Timer(0.2, lambda: setattr(stop, "is_set", True)).start()
-    with stoppable(stop), pytest.raises(StoppedError):
-        schema.fault_of(b"1")
+    with pytest.raises(TookTooLongError, match="more memory"):
+        process.call(*end)  # type: ignore[arg-type]
     assert process._child is None
+    assert process.call(len, b"a") == 1
 
 
-def test_a_process_that_ended_is_started_again(process: OwnProcess) -> None:
-    schema = JsonSchema("{}")
-    assert schema.fault_of(LARGE) is None
+def test_a_process_that_ended_between_two_calls_is_started_again(process: OwnProcess) -> None:
+    process.call(os.getpid)
     assert process._child is not None
     process._child.kill()
     process._child.wait()
-    assert schema.fault_of(LARGE) is None
+    assert process.call(len, b"a") == 1
+
+
+def test_arguments_that_cannot_be_sent_leave_no_half_question(process: OwnProcess) -> None:
+    process.call(os.getpid)
+    with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
+        process.call(len, [bytes(1 << 20), lambda: None])
+    assert process._child is None
+    assert process.call(len, b"a") == 1
+
+
+def test_a_caller_that_no_longer_wants_the_answer_does_not_wait(process: OwnProcess) -> None:
+    process.call(os.getpid)
+    stop = Stop()
+    threading.Timer(0.1, lambda: setattr(stop, "is_set", True)).start()
+    with stoppable(stop), pytest.raises(StoppedError):
+        process.call(time.sleep, 60)
+    assert process._child is None
+
+
+def test_a_caller_whose_turn_has_not_come_does_not_wait_either(process: OwnProcess) -> None:
+    stop = Stop()
+    stop.is_set = True
+    with process._turn, stoppable(stop), pytest.raises(StoppedError):
+        process.call(os.getpid)
 
 
 def test_questions_are_answered_until_they_end() -> None:
-    source = ('{"type": "integer"}', (), False)
-    compiled, found = json_schema._compile_there, json_schema._fault_there
-    asked = [
-        (compiled, (source,), {}),
-        (found, (source, b"1"), {}),
-        (found, (source,), {"text": b'"a"'}),
-        (compiled, (('{"type": 1}', (), False),), {}),
-    ]
+    asked = [(len, (b"ab",), {}), (int, ("a",), {}), (int, ("a",), {"base": 16})]
     requests, answers = io.BytesIO(b"".join(map(pickle.dumps, asked))), io.BytesIO()
     serve(requests, answers, 5)
     answers.seek(0)
-    seconds, good, bad, invalid = (pickle.load(answers) for _ in asked)
-    assert 0 <= seconds < 5
-    assert good is None
-    assert str(bad) == "$: type integer"
-    assert isinstance(invalid, ValueError)
+    size, invalid, number = (pickle.load(answers) for _ in asked)
+    assert (size, number) == (2, 10)
+    assert type(invalid) is ValueError
     assert signal.alarm(0) == 0, "none is left"
 
 
 def test_the_process_ends_by_itself_where_the_one_that_has_asked_was_killed() -> None:
     with own_process._start(limit_s=0) as child:  # and a second
         assert child.stdin is not None
-        pickle.dump((json_schema._fault_there, ((json.dumps(LAUGHS), (), False), b"1"), {}), child.stdin)
+        pickle.dump((time.sleep, (60,), {}), child.stdin)
         child.stdin.flush()
         assert child.wait(timeout=20) == -signal.SIGALRM
 
 
-REFERRED = {"type": "object", "properties": {"of": {"$ref": "#/$defs/part"}, "to": {"$ref": "#/$defs/part"}}}
-
-
-@pytest.mark.parametrize(
-    ("schema", "multiplies"),
-    [
-        (True, False),
-        ({**REFERRED, "$defs": {"part": {"type": "string"}}}, False),
-        ({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}, "items": {"$ref": "#"}}, False),
-        ({"oneOf": [{"type": "string"}, {"properties": {"n": {"$ref": "#"}}}]}, False),
-        ({"$id": "http://a/b", "properties": {"n": {"$ref": "b"}}}, False),
-        ({"$defs": {"n": {"$anchor": "x", "items": {"$ref": "#x"}}}, "$ref": "#x"}, False),
-        ({"properties": {"o": {"$ref": "other.json"}}}, False),
-        (LAUGHS, True),
-        (TWICE, True),
-        ({"anyOf": [{"properties": {"n": {"$ref": "#"}}}, {"items": {"$ref": "#"}}]}, True),
-        ({"properties": {"n": {"$ref": "#"}}, "additionalProperties": {"$ref": "#"}}, True),
-        ({"properties": {"n": {"$ref": "#"}}, "patternProperties": {"^n": {"$ref": "#"}}}, True),
-        ({"allOf": [{"$ref": "nowhere.json"}]}, True),
-        ({"items": {"$dynamicRef": "#x"}, "$dynamicAnchor": "x"}, False),
-    ],
-)  # fmt: skip
-def test_schemas_that_can_multiply_the_work_are_found_by_their_form(schema: Any, multiplies: bool) -> None:
-    assert can_multiply(schema, {"other.json": {"type": "integer"}}) == multiplies
+def test_every_process_ends_with_this_one(process: OwnProcess) -> None:
+    process.call(os.getpid)
+    child = process._child
+    assert child is not None
+    own_process._close_all()
+    assert child.poll() == -signal.SIGKILL
