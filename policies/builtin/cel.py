@@ -84,23 +84,36 @@ def _same(value: object) -> object:
     return value
 
 
-def _text(data: bytes | None) -> str | bytes | None:
+def _text(data: bytes | None) -> Any:
     """Text if the data is UTF-8, else bytes: CEL compares text with text and bytes with bytes."""
+    if data is None:
+        return None
     try:
-        return data if data is None else data.decode()
+        found: str | bytes = data.decode()
     except UnicodeDecodeError:
-        return data
+        found = data
+    return _in_cel().of(found) if b"\0" in data else found
 
 
 def _json(text: bytes | None) -> Any:
-    return None if text is None else orjson.loads(text)
+    if text is None:
+        return None
+    found = orjson.loads(text)
+    return _in_cel().of(found) if rb"\u0000" in text else found
 
 
-def _all_headers(found: list[tuple[bytes, bytes | None]]) -> dict[str, list[str | bytes | None]]:
-    headers: dict[str, list[str | bytes | None]] = {}
+def _all_headers(found: list[tuple[bytes, bytes | None]]) -> dict[str, list[Any]]:
+    headers: dict[str, list[Any]] = {}
     for key, value in found:
-        headers.setdefault(key.decode(errors="replace"), []).append(_text(value))
+        headers.setdefault(_name(key.decode(errors="replace")), []).append(_text(value))
     return headers
+
+
+def _name(text: str) -> str:
+    """A key of a map. Raises ValueError: the library would read it up to the NUL in it."""
+    if "\0" in text:
+        raise ValueError("a NUL in the key of a map")
+    return text
 
 
 def _time(milliseconds: int) -> datetime:
@@ -219,6 +232,8 @@ def evaluate(program: Program, raw: Mapping[str, Raw]) -> str | None:
         values = {name: one.value() for name, one in raw.items()}
     except orjson.JSONDecodeError:
         return "not_json"
+    except ValueError:  # it has a NUL where CEL cannot be given one
+        return "not_evaluated"
     try:
         result = program.expression.eval(data=values)
     except RuntimeError:  # more steps than CEL's budget, or a value that it cannot convert
@@ -233,10 +248,15 @@ def _evaluate_there(text: str, raw: Mapping[str, Raw]) -> str | None:
 
 
 class _InCel:
-    """Makes values of a schema those that CEL takes: it has its own times, which are messages of Protobuf."""
+    """Makes values those that CEL takes: it has its own times, which are messages of Protobuf.
+
+    So are texts and bytes with a NUL in them: of Python's, the library reads what is before it.
+    """
 
     def __init__(self) -> None:
         try:
+            wrappers = import_module("google.protobuf.wrappers_pb2")
+            self._string, self._bytes = wrappers.StringValue, wrappers.BytesValue
             self._timestamp = import_module("google.protobuf.timestamp_pb2").Timestamp
             self._duration = import_module("google.protobuf.duration_pb2").Duration
         except ImportError as error:  # an extra
@@ -244,8 +264,12 @@ class _InCel:
 
     def of(self, value: Any) -> Any:
         kind = type(value)
+        if kind is str:
+            return self._string(value=value) if "\0" in value else value
+        if kind is bytes:
+            return self._bytes(value=value) if b"\0" in value else value
         if kind is dict:
-            return {name: self.of(one) for name, one in value.items()}
+            return {_name(name) if type(name) is str else name: self.of(one) for name, one in value.items()}
         if kind is list:
             return [self.of(one) for one in value]
         if kind is datetime:
