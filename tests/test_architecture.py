@@ -85,6 +85,7 @@ FRONT_DOORS = {
         "json_schema",
         "language",
         "masks",
+        "own_process",
         "protobuf",
         "registries",
         "registry",
