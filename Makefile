@@ -125,7 +125,7 @@ UNIT = "not integration and not matrix and not program and not chart and not ima
 # Long tests, most of whose rules others prove too, in less time.
 SLOW ?= and not slow
 PARTS := 1 2 3 4 5
-PART_2 := tests/proxy/server tests/golden tests/large_messages tests/policies tests/interceptors
+PART_2 := tests/proxy/server tests/golden tests/policies tests/interceptors
 PART_3 := $(addprefix tests/proxy/,config relay runtime telemetry) $(wildcard tests/proxy/test_*.py)
 PART_4 := tests/schemas tests/codec tests/proxy/security
 PART_5 := $(addprefix tests/proxy/,cli exchanges features)
@@ -143,7 +143,7 @@ unit-pure: install ## tests of compiled modules again, on their Python sources
 	KAFKA_SIDECAR_PURE=1 $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 -m $(UNIT) $(ON_BOTH_BUILDS)
 
 # Compiled code cannot be measured. Properties and parametrised tests run with few examples, and tests of documents, the
-# chart and what else is no code of the packages do not: what they find is for the tasks above.
+# chart and what else is no code of the packages do not, nor those of bulk: what they find is for the tasks above.
 COVERAGE := .cache/coverage
 NO_CODE := $(addprefix --ignore=,$(wildcard tests/test_*.py) $(addprefix tests/,artefacts bench chart examples hostile monitoring mutants))
 .PHONY: coverage $(addprefix coverage-,$(PARTS))
@@ -154,7 +154,7 @@ coverage: install definitions ## lines and branches, and whether each package re
 	$(BIN)/coverage json --quiet -o $(COVERAGE)/report.json
 	@PYTHONPATH=tests $(BIN)/python -m support.coverage_floors $(COVERAGE)/report.json
 $(addprefix coverage-,$(PARTS)):
-	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT) $($(subst coverage-,PART_,$@)) $(NO_CODE)
+	KAFKA_SIDECAR_PURE=1 HYPOTHESIS_PROFILE=few $(BIN)/coverage run -m pytest --quiet -m $(UNIT)" and not bulk" $($(subst coverage-,PART_,$@)) $(NO_CODE)
 
 # Each process would collect all tests to run these few.
 PROGRAMS = $(shell grep --recursive --files-with-matches --include='test_*.py' --exclude-dir=bench 'mark\.program' tests)

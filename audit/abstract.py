@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import Field
 
 from kafka_sidecar.audit.contract import AuditType, BatchAuditor
+from kafka_sidecar.plugins.clock import now_ms
 from kafka_sidecar.plugins.settings import Settings, read_settings
 
 log = logging.getLogger(__name__)
@@ -63,11 +64,6 @@ class Intervals(NamedTuple):
     current: Any
     next: Any
     next_tick: int  # ms since 1970: the end of the current one
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class AbstractAuditor(BatchAuditor, ABC):

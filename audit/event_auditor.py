@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import Field
 
-from kafka_sidecar.audit.abstract import AbstractAuditor, AuditorSettings, now_ms
+from kafka_sidecar.audit.abstract import AbstractAuditor, AuditorSettings
 from kafka_sidecar.audit.contract import AuditedClient, AuditType, LargeMessages, Result
 from kafka_sidecar.audit.counters import BatchCount, FetchCounter, ProduceCounter
 from kafka_sidecar.audit.event_counters import DeliveredEvents, EventCounting, EventStats, ProducedEvents
 from kafka_sidecar.audit.events import Emitter, Interval, interval_events
+from kafka_sidecar.plugins.clock import now_ms
 
 
 class EventSettings(AuditorSettings):

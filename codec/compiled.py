@@ -18,6 +18,7 @@ MODULES = (
     "kafka_sidecar.audit.tally",
     "kafka_sidecar.codec.crc_parts",
     "kafka_sidecar.codec.cursor",
+    "kafka_sidecar.codec.envelope",
     "kafka_sidecar.codec.fetch_counts",
     "kafka_sidecar.codec.fetch_positions",
     "kafka_sidecar.codec.json.syntax",

@@ -24,10 +24,11 @@ _MAX_AFTER_TOPICS = 64 << 10  # bytes that are walked through
 class FetchGlance(FetchHead):
     """The topics and the session of a Fetch request."""
 
-    __slots__ = ("may_be_replica", "named_to", "topics")
+    __slots__ = ("elements", "may_be_replica", "named_to", "topics")
 
     topics: Topics
     named_to: int  # end of the name of the first topic; 0: there is none
+    elements: tuple[int, int, int]  # the partitions of the last topic: their number, where the first begins, their end
     may_be_replica: bool  # whether it can say that it is one; from version 4 on
 
     @property
@@ -73,7 +74,7 @@ def glance_fetch(data: bytes, at: int, size: int, version: int, max_partitions: 
     if len(data) < at + size or version > _NEWEST_FETCH:
         return None
     found = FetchGlance.__new__(FetchGlance)
-    found.named_to = 0
+    found.named_to, found.elements = 0, (0, 0, 0)
     topics: list[str | bytes] = []
     by_id = has_field(FetchTopic, "topic_id", version)
     try:
@@ -82,7 +83,7 @@ def glance_fetch(data: bytes, at: int, size: int, version: int, max_partitions: 
         for _ in range(cursor.topics(1, "topics")):
             topics.append(_topic(cursor, data, by_id))
             found.named_to = found.named_to or cursor.at
-            _skip_partitions(cursor, FetchTopic, FetchPartition, version)
+            found.elements = _skip_partitions(cursor, FetchTopic, FetchPartition, version)
     except (CodecError, UnicodeDecodeError):
         return None
     found.topics = tuple(topics)
@@ -122,12 +123,18 @@ def check_fetch_partitions(frame: bytes, version: int, max_partitions: int) -> N
         return
 
 
-def _skip_partitions(cursor: Cursor, topic: type[Struct], partition: type[Struct], version: int) -> None:
-    """Skip the rest of a topic, which is its partitions, after its name."""
+def _skip_partitions(
+    cursor: Cursor, topic: type[Struct], partition: type[Struct], version: int
+) -> tuple[int, int, int]:
+    """Skip the rest of a topic, which is its partitions, after its name. Their number, and where they begin and end."""
     skipped = plan(partition, version)
-    for _ in range(cursor.partitions(1, "partitions")):
+    count = cursor.partitions(1, "partitions")
+    start = cursor.at
+    for _ in range(count):
         cursor.follow(skipped)
+    end = cursor.at
     cursor.follow(plan(topic, version, after=topic.declaration_.fields[-1].name))
+    return count, start, end
 
 
 def _topic(cursor: Cursor, data: bytes, by_id: bool) -> str | bytes:

@@ -126,8 +126,7 @@ class Guard:
         ``hook`` is the name to count it by, ``records`` how many records the call is for: the budget grows with them.
         """
         clock = self.clock
-        context = getattr(place, "context", None) or getattr(args[0] if args else None, "context", None)
-        if self.rows and self.is_off(context):
+        if self.rows and self.is_off(_context_of(place, args)):
             return None
         began = clock()
         try:
@@ -135,9 +134,13 @@ class Guard:
         except (StoppedError, ResolveRequired):
             raise
         except BaseException as error:  # noqa: BLE001 - SystemExit and the panic of a library in Rust are failures too
-            self.failed(hook, error, place, context)
+            self.failed(hook, error, place, _context_of(place, args))
             return None
-        self.succeeded(hook, clock() - began, records, place, context)
+        took_s = clock() - began
+        if took_s > self.limits.budget_s or self.failed_in_a_row:
+            self.succeeded(hook, took_s, records, place, _context_of(place, args))
+        else:
+            self.histogram(hook).add(int(took_s * 1e6))
         return result
 
     def succeeded(
@@ -186,6 +189,11 @@ class Guard:
         if client is None or are_off >= CLIENTS_FOR_ALL:
             self.disabled_until, client = row.until, None
         self.report.disabled(self.name, row.failures, limits.pause_s, client)
+
+
+def _context_of(place: Place | None, args: tuple[Any, ...]) -> Context | None:
+    """The client that a call is for, if that is known."""
+    return getattr(place, "context", None) or getattr(args[0] if args else None, "context", None)
 
 
 class RecordCalls:

@@ -25,7 +25,7 @@ def are_ours(plug_ins: Iterable[object]) -> bool:
 class Pace:
     """The time that the last records took. Threads may share it: a measurement that is lost does no harm."""
 
-    __slots__ = ("_is_trusted", "_left", "_records", "_seconds", "records_per_turn")
+    __slots__ = ("_is_trusted", "_left", "_records", "_seconds", "records_at_once", "records_per_turn")
 
     def __init__(self, is_trusted: bool = True) -> None:
         """``is_trusted``: without probation."""
@@ -34,11 +34,7 @@ class Pace:
         self._seconds = 0.0
         self._is_trusted = is_trusted
         self._left = 0 if is_trusted else PROBATION_BATCHES  # batches until the probation ends
-
-    @property
-    def records_at_once(self) -> int:
-        """How many records may be looked into in the event loop."""
-        return 0 if self._left else self.records_per_turn
+        self.records_at_once = 0 if self._left else self.records_per_turn  # that may be looked into in the event loop
 
     @property
     def needs_thread(self) -> bool:
@@ -52,9 +48,12 @@ class Pace:
                 self._left = PROBATION_BATCHES
             elif self._left:
                 self._left -= 1
-        if records < 1:
-            return
-        known = min(1.0, WINDOW_RECORDS / (self._records + 1))
-        self._records = self._records * known + records
-        self._seconds = self._seconds * known + seconds
-        self.records_per_turn = int(MAX_TURN_S * self._records / self._seconds) if self._seconds > 0 else sys.maxsize
+        if records > 0:
+            known, spent_s = self._records, self._seconds
+            if known >= WINDOW_RECORDS:
+                share = WINDOW_RECORDS / (known + 1)
+                known, spent_s = known * share, spent_s * share
+            self._records = known = known + records
+            self._seconds = spent_s = spent_s + seconds
+            self.records_per_turn = int(MAX_TURN_S * known / spent_s) if spent_s > 0 else sys.maxsize
+        self.records_at_once = 0 if self._left else self.records_per_turn

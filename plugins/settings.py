@@ -254,6 +254,14 @@ def describe_settings(plug_in: type) -> list[str]:
     ]
 
 
+def shown_settings(plug_in: object, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a plug-in as JSON values: all of its own that have a value, or those that it was given."""
+    own = getattr(plug_in, "settings", None)
+    if isinstance(own, Settings):
+        return own.model_dump(mode="json", fallback=str, exclude_none=True)
+    return dict(given)
+
+
 def _format_default(value: object) -> str:
     """A default as it is written in the file."""
     if value in (None, [], {}):

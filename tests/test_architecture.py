@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from support.pages import PACKAGES, ROOT, defined_names, modules, tree
+from support.pages import PACKAGES, ROOT, defined_names, modules, statements, tree
 
 PACKAGE = "kafka_sidecar"
 MAX_FILE_LINES = 700  # a lower limit has made two files of what belongs together
@@ -68,6 +68,7 @@ FRONT_DOORS = {
         "bounded",
         "calls",
         "class_path",
+        "clock",
         "effects",
         "patterns",
         "pace",
@@ -110,7 +111,7 @@ FRONT_DOORS = {
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:
     """(module, name) of every import from our own package; the name is "" where the module itself is imported."""
-    for node in ast.walk(tree(path)):
+    for node in statements(tree(path)):
         match node:
             case ast.ImportFrom(module=str(module), names=names) if module.startswith(PACKAGE):
                 yield from ((module, name.name) for name in names)

@@ -6,7 +6,7 @@ import ast
 import re
 
 import pytest
-from support.pages import ROOT, page, tree
+from support.pages import ROOT, page, statements, tree
 
 PAGE = page("docs/reference/controls.md")
 NAMED = re.compile(r"\[`(?P<test>\w+)`\]\((?P<file>[^)]+)\)")
@@ -30,6 +30,6 @@ def test_a_row_names_the_way_the_result_and_tests_that_exist(row: list[str]) -> 
     assert ", ".join(one[0] for one in named) == tested_by != ""
     for one in named:
         path = (PAGE.path.parent / one["file"]).resolve().relative_to(ROOT)
-        functions = {node.name for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef)}
+        functions = {node.name for node in statements(tree(path)) if isinstance(node, ast.FunctionDef)}
         assert one["test"].startswith("test_")
         assert one["test"] in functions, path

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
+from support.commands import CliRunner, commands_of
 from support.pages import PACKAGES, ROOT, Block, Page, all_pages, defined_names, modules, page, settings
-from typer.testing import CliRunner
 
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
@@ -39,7 +38,7 @@ def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def test_every_command_has_its_heading_and_every_flag_its_row() -> None:
     reference = page("docs/reference/command-line.md")
-    known = dict(commands(typer.main.get_command(app), "kafka-sidecar"))
+    known = dict(commands(commands_of(app), "kafka-sidecar"))
     assert sorted(reference.titles(2)) == sorted(known)
     for name, command in known.items():
         flags = {flag for option in command.params if option.param_type_name == "option" for flag in option.opts}
@@ -151,7 +150,7 @@ def command_lines() -> Iterator[Any]:
 def test_every_command_can_be_typed(words: list[str]) -> None:
     program, *arguments = words
     if program == "kafka-sidecar":
-        command: Any = typer.main.get_command(app)
+        command: Any = commands_of(app)
         while hasattr(command, "commands"):
             command, arguments = command.commands[arguments[0]], arguments[1:]
         command.make_context("kafka-sidecar", arguments)  # raises where an argument or flag is unknown

@@ -18,7 +18,7 @@ import zstandard
 
 from kafka_sidecar.codec.checkpoint import checkpoint
 from kafka_sidecar.codec.errors import CodecError
-from kafka_sidecar.codec.large_bytes import copy, join
+from kafka_sidecar.codec.large_bytes import MIN_LARGE_BYTES, copy, join
 from kafka_sidecar.codec.records.lz4_blocks import decompress_blocks
 
 gzip_library: Any
@@ -119,9 +119,10 @@ def _check_parts(parts: int, limit: int) -> None:
 
 
 def _copy(data: memoryview, limit: int) -> bytes:
-    if len(data) > limit:
+    size = len(data)
+    if size > limit:
         raise too_large_error(limit)
-    return copy(data, 0, len(data))
+    return bytes(data) if size < MIN_LARGE_BYTES else copy(data, 0, size)
 
 
 def _decompress_gzip(data: memoryview, limit: int) -> bytes:

@@ -13,6 +13,7 @@ from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.records.batch import Batch, batches
 from kafka_sidecar.codec.records.compression import Codec, DecompressionError
 
+_LAST_CODEC = int(Codec.ZSTD)  # compared with each batch
 MAX_VARINT_SHIFT = 35  # a varint has five bytes at most
 
 
@@ -40,7 +41,7 @@ def cut_single_batch(
     if len(found) != 1:
         return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(found)} record batches in place of exactly one")
     batch = found[0]
-    if batch.header.codec > Codec.ZSTD:
+    if batch.header.codec > _LAST_CODEC:
         no_codec = InvalidBatch(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown compression codec {batch.header.codec}")
         return find_fault(batch) or no_codec
     return batch

@@ -29,7 +29,7 @@ Mode = Annotated[Literal["enforce", "shadow", "off"], BeforeValidator(lambda mod
 ConsumeAction = Annotated[Literal["off", "hide", "mark"], BeforeValidator(lambda one: "off" if one is False else one)]
 OperationName = Literal[
     "all", "read", "write", "create", "delete", "alter", "describe", "describe_configs", "alter_configs",
-    "cluster_action", "idempotent_write",
+    "cluster_action", "idempotent_write", "two_phase_commit",
 ]  # fmt: skip
 
 

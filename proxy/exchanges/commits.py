@@ -87,16 +87,16 @@ class Commits:
     """The stage of one of the two APIs that takes offsets through stages of D8, in their order."""
 
     def __init__(
-        self, key: int, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], context: Callable[..., Context]
+        self, key: int, stages: Sequence[Stage], name_of: Callable[[bytes], str | None], clock: Callable[[], int]
     ) -> None:
         """
         Args:
             name_of: a topic's name by its id, as far as it is known here.
-            context: of a client, a version and, by keyword, what the request says of its group.
+            clock: ms since 1970.
         """
         self.stages = stages
         self.name_of = name_of
-        self.context = context
+        self.clock = clock
         self._key = key
 
     def __call__(self, client: Client, version: int) -> CommitRun | None:
@@ -213,14 +213,20 @@ class CommitRun(MessageRun):
         return key if is_topic_name(key) else None
 
     def _context_of(self, request: Request) -> Context:
-        return self._shared.context(
-            self._client,
-            self._version,
-            generation_id=request.generation_id_or_member_epoch,
+        client = self._client
+        return Context(
+            self._shared.clock,
+            client.number,
+            client.client_id,
+            client.client_software,
+            client.principal,
             group_id=request.group_id,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             transactional_id=request.transactional_id if isinstance(request, TxnOffsetCommitRequest) else None,
+            api_version=self._version,
+            generation_id=request.generation_id_or_member_epoch,
+            host=client.host,
         )
 
     def _offsets_in(self, topics: Sequence[Topic]) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -7,7 +7,7 @@ client <-- their results, each at its place in the request <-- the stages that f
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
@@ -48,6 +48,7 @@ class ElementsApi:
     reject: Callable[[Any, Rejection], Struct] = _reject_nothing  # the result of an element
     # What an element and its result have in common. None: brokers give results in any order, ours come last.
     identify: Callable[[Any], Hashable] | None = None
+    answers_once: bool = False  # whether what is named twice has one result
 
     def extended(self, kind: type[A], **more: Any) -> A:
         """The same with what a feature knows of this API besides."""
@@ -62,16 +63,36 @@ class ElementsApi:
         return replace_fields(self.response(), **{self.results: tuple(results)})
 
     def cut(self, request: Any, why: Sequence[Rejection | None]) -> Cut:
-        """The request without what is rejected; ``why``: of each element, in their order."""
+        """The request without what is rejected; ``why``: of each element, in their order.
+
+        What is named twice is rejected with the error that it has at every broker.
+        """
         whys, kept, places = iter(why), dict[str, tuple[Any, ...]](), list[_Place]()
+        repeated = self._repeated(self.elements(request), why)
         for name in self.arrays:
             decided = [(one, next(whys)) for one in getattr(request, name)]
-            kept[name] = tuple(one for one, rejection in decided if rejection is None)
+            left = []
             for one, rejection in decided:
-                result = self.reject(one, rejection) if rejection is not None else None
-                places.append((self.identify(one) if self.identify is not None else None, result))
+                identity = self.identify(one) if self.identify is not None else None
+                if identity in repeated:
+                    rejection = TWICE
+                    if self.answers_once and repeated[identity]:
+                        continue
+                    repeated[identity] = True
+                places.append((identity, self.reject(one, rejection) if rejection is not None else None))
+                if rejection is None:
+                    left.append(one)
+            kept[name] = tuple(left)
         rejected = tuple(result for _, result in places if result is not None)
         return Cut(self, request if not rejected else replace_fields(request, **kept), rejected, tuple(places))
+
+    def _repeated(self, elements: Iterable[Any], why: Iterable[Rejection | None]) -> dict[Hashable, bool]:
+        """The identities of several elements of which one is rejected; False: they have no result as yet."""
+        if (identify := self.identify) is None or not any(why):
+            return {}
+        identities = [identify(one) for one in elements]
+        count = Counter(identities)
+        return {one: False for one, rejection in zip(identities, why, strict=True) if rejection and count[one] > 1}
 
     def validate(
         self, request: OpenMessage, message: Any, elements: Iterable[Any], version: int, client: Client
@@ -89,6 +110,9 @@ class ElementsApi:
         assert self.identify is not None
         results = getattr(decode_response(self.response, frame, version).message, self.results)
         return {self.identify(result): result for result in results}
+
+
+TWICE = Rejection(ErrorCode.INVALID_REQUEST, "the request names it more than once")
 
 
 def rejection_of(result: Any | None) -> Rejection | None:
@@ -187,6 +211,7 @@ CREATE_TOPICS = ElementsApi(
     arrays=("topics",),
     results="topics",
     identify=_topic_by_name,
+    answers_once=True,
     reject=partial(reject_element, create_topics.CreatableTopicResult),
 )
 CREATE_PARTITIONS = ElementsApi(
@@ -195,6 +220,7 @@ CREATE_PARTITIONS = ElementsApi(
     arrays=("topics",),
     results="results",
     identify=_topic_by_name,
+    answers_once=True,
     reject=partial(reject_element, create_partitions.CreatePartitionsTopicResult),
 )
 ALTER_CONFIGS = ElementsApi(

@@ -14,6 +14,7 @@ not look into these. Topics of which something is hidden are refused, all others
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from struct import Struct
@@ -47,11 +48,16 @@ from kafka_sidecar.proxy.relay.exchange import (
     RouteError,
     StagedExchange,
 )
+from kafka_sidecar.proxy.relay.routes import MAX_HEAD_BYTES
 
 OLDEST = FetchRequest.declaration_.versions.low  # type: ignore[union-attr] # older ones have no headers (KIP-82)
 FIRST_FLEXIBLE = FetchRequest.declaration_.first_flexible
 FIRST_WITH_IDS = first_version(FetchTopic, "topic_id")
 REPLICAS_LAST = first_version(FetchRequest, "replica_state")  # who they are is a tagged field from here on
+# Of a partition in a request since then: 32 of fields that always have the same size, and one that says that no tagged
+# fields follow. None is shorter, so that none is longer where all together have no more.
+PARTITION_BYTES = 33
+MAX_ALIKE_PARTITIONS = 1000  # for which more is not kept with each connection
 _INT32 = Struct(">i")
 
 
@@ -352,9 +358,10 @@ class FetchExchanges:
     def _passes_alike(self, version: int, seen: FetchGlance, data: bytes, at: int, size: int) -> Pass | None:
         """Which requests are relayed as this one is: of the same topic, or those that continue a session alike."""
         head_at = at + CLIENT_ID_AT
-        tells_replicas = self.guard is None or version < REPLICAS_LAST  # a guard has to know whether it is a replica's
-        if seen.session_epoch == NO_SESSION and len(seen.topics) == 1 and tells_replicas:
-            return Pass(data[head_at : seen.named_to])
+        if seen.session_epoch == NO_SESSION and len(seen.topics) == 1:
+            if self.guard is None or version < REPLICAS_LAST:
+                return Pass(data[head_at : seen.named_to])
+            return _same_layout(seen, data, at, size)  # a guard has to know whether it is a replica's
         if seen.goes_on and not seen.topics:
             return Pass(data[head_at : seen.epoch_at], epoch=True, tail=data[seen.topics_at : at + size])
         return None
@@ -407,6 +414,30 @@ class FetchExchanges:
 
     def _relayed(self, version: int, starts: Sequence[Callable[[], StageRun]]) -> FetchExchange:
         return FetchExchange([start() for start in starts], self._name_of, version, self._limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the fields of a request are: of partitions without tagged fields, each is as long as the others."""
+
+    tags_at: int  # from the beginning: where the tagged fields of the first partition are
+    end: int  # of the partitions
+    no_tags: bytes  # as many as there are partitions
+    tail: bytes  # what follows
+
+    def fits(self, data: bytes, at: int, size: int) -> bool:
+        """As `Pass.fits`: whether a request that begins alike has this layout, and the same after its partitions."""
+        end = at + self.end
+        return data[end : at + size] == self.tail and data[at + self.tags_at : end : PARTITION_BYTES] == self.no_tags
+
+
+def _same_layout(seen: FetchGlance, data: bytes, at: int, size: int) -> Pass | None:
+    """Requests for the same topic and as many partitions, from wherever, that end alike: with no replica's tag."""
+    count, start, end = seen.elements
+    if not count or count > MAX_ALIKE_PARTITIONS or end - start != count * PARTITION_BYTES:
+        return None
+    layout = Layout(start + PARTITION_BYTES - 1 - at, end - at, bytes(count), data[end : at + size])
+    return Pass(data[at + CLIENT_ID_AT : start], fits=layout.fits) if len(layout.tail) <= MAX_HEAD_BYTES else None
 
 
 class FetchExchange(StagedExchange[StageRun]):

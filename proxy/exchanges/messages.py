@@ -30,8 +30,6 @@ from kafka_sidecar.codec.message import Message, counter
 from kafka_sidecar.codec.pieces import Pieces, whole
 from kafka_sidecar.codec.wire import NO_ID, UNLIMITED
 from kafka_sidecar.plugins.effects import Steps, Work
-from kafka_sidecar.plugins.values import UNKNOWN as NO_GENERATION
-from kafka_sidecar.plugins.values import Context
 from kafka_sidecar.proxy.config.principal_rules import UNKNOWN_LOGIN
 from kafka_sidecar.proxy.exchanges.limits import DEFAULT_LIMITS, MAX_INLINE_ELEMENTS, Limits, offload
 from kafka_sidecar.proxy.relay.exchange import (
@@ -273,13 +271,3 @@ class Rejection:
 
 
 UNKNOWN_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, "the topic's id is not known here")
-
-
-def client_context(
-    clock: Callable[[], int], client: Client, version: int, generation_id: int = NO_GENERATION, **group: str | None
-) -> Context:
-    """The context of one request, with what it says of its group. ``clock``: ms since 1970."""
-    return Context(
-        clock, client.number, client.client_id, client.client_software, client.principal, api_version=version,
-        generation_id=generation_id, host=client.host, **group,
-    )  # fmt: skip

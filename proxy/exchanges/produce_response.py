@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_sidecar.codec.apis import ErrorCode
-from kafka_sidecar.codec.envelope import decode_response, encode_response
 from kafka_sidecar.codec.message import first_version, replace_fields
 from kafka_sidecar.codec.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -69,28 +68,9 @@ def name_rejected(spans: ProduceSpans, rejections: Mapping[tuple[int, int], Part
     ]
 
 
-def build_response(rejected: RejectedTopics, version: int, correlation_id: int) -> tuple[bytes, Results]:
-    """The response to a request of which every partition is rejected."""
-    response = ProduceResponse(responses=_merge(rejected, (), version))
-    return encode_response(response, version, correlation_id), _results(response)
-
-
-def merge_response(frame: bytes, version: int, rejected: RejectedTopics) -> tuple[bytes, Results]:
-    """The broker's response to what was left of the request, with the rejected partitions in the request's order; the
-    frame itself where nothing was rejected.
-
-    Raises:
-        CodecError: the response cannot be read.
-    """
-    opened = decode_response(ProduceResponse, frame, version)
-    if not rejected:
-        return frame, _results(opened.message)
-    response = replace_fields(opened.message, responses=_merge(rejected, opened.message.responses, version))
-    return opened.with_message(response), _results(response)
-
-
-def _results(response: ProduceResponse) -> Results:
-    return {(_key(topic), one.index): one for topic in response.responses for one in topic.partition_responses}
+def with_rejected(response: ProduceResponse, rejected: RejectedTopics, version: int) -> ProduceResponse:
+    """The broker's response to what was left of the request, with the rejected partitions in the request's order."""
+    return replace_fields(response, responses=_merge(rejected, response.responses, version))
 
 
 def _key(topic: TopicProduceResponse) -> str | bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.plugins.clock import now_ms
 from kafka_sidecar.proxy.config.loading import ROOM_IN_FRAME, Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError, Mistake
 from kafka_sidecar.proxy.exchanges.limits import Limits
@@ -24,7 +25,6 @@ from kafka_sidecar.proxy.relay.watch import Tap
 from kafka_sidecar.proxy.relay.watch_pairs import in_turn
 from kafka_sidecar.proxy.runtime.performer import Performer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
-from kafka_sidecar.proxy.telemetry.clock import now_ms
 from kafka_sidecar.proxy.telemetry.metrics import Family, Metrics
 
 if TYPE_CHECKING:
@@ -328,8 +328,7 @@ def _message_stages(
     # Interceptors see what clients commit, not how it is stored.
     if commits := [stage for one in features for stage in one.commits]:
         from kafka_sidecar.proxy.exchanges.commits import Commits
-        from kafka_sidecar.proxy.exchanges.messages import client_context
 
         for key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT):
-            stages.setdefault(key, []).append(Commits(key, commits, name_of, partial(client_context, now_ms)))
+            stages.setdefault(key, []).append(Commits(key, commits, name_of, now_ms))
     return stages

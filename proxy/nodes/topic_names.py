@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
+from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import field_reader, first_version, span
 from kafka_sidecar.codec.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -72,7 +73,7 @@ class TopicNameCache:
     def remember(self, topics: Iterable[tuple[bytes, str]]) -> None:
         now = self._clock()
         for topic_id, name in topics:
-            if topic_id == NO_ID:  # the topic does not exist, or this client may not describe it
+            if topic_id == NO_ID:  # the topic does not exist
                 self._ids.pop(name)
                 continue
             self._names[topic_id] = name
@@ -149,10 +150,22 @@ def _finish(future: asyncio.Future[None], error: Exception | None) -> None:
 
 def topics_of(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:
     """(id, name) of the topics in a Metadata response (v10 or newer), body at frame[at]; the id is zeros if the broker
-    does not say it. Raises CodecError."""
+    does not say it. Raises CodecError.
+
+    Of errors only that a topic does not exist is learned: others say what this client may see, or repeat an id and a
+    name that it has put together.
+    """
     start, _ = span(MetadataResponse, "topics", version)(frame, at)
     topics, _ = field_reader(MetadataResponse, "topics", version)(frame, start)
-    return [(topic.topic_id, topic.name) for topic in topics if topic.name]
+    return [
+        (topic.topic_id, topic.name)
+        for topic in topics
+        if topic.name and (topic.error_code == ErrorCode.NONE or _does_not_exist(topic))
+    ]
+
+
+def _does_not_exist(topic: MetadataResponseTopic) -> bool:
+    return topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.topic_id == NO_ID
 
 
 def learnt(frame: bytes, at: int, version: int) -> list[tuple[bytes, str]]:

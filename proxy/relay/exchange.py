@@ -209,12 +209,14 @@ class Pass:
     """No exchange is needed for the request, nor for later ones of this connection and version that begin alike.
 
     They begin alike where ``head`` follows the correlation id; if ``epoch`` is set, a positive int32 and ``tail``
-    follow after it: the epoch of a fetch session that is continued (KIP-227).
+    follow after it: the epoch of a fetch session that is continued (KIP-227). ``fits`` is asked besides, if it is
+    set, of the request of ``size`` bytes at data[at]: False where not all of it has arrived.
     """
 
     head: bytes  # from the client id on
     epoch: bool = False
     tail: bytes = b""
+    fits: Callable[[bytes, int, int], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

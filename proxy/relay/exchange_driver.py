@@ -111,12 +111,12 @@ class Driver:
         left, self._left = self._left, ()
         return left
 
-    def pauses(self, began: float) -> bool:
-        """Whether others must have a turn before the next frame of what has been read at ``began`` (seconds).
+    def pauses(self, read_at: float, resumed_at: float) -> bool:
+        """Whether others must have a turn before the next frame of what has been read, or waited until ``resumed_at``.
 
         Then it is paused, until the session resumes it.
         """
-        spent_s = self._clock() - began
+        spent_s = self._clock() - (resumed_at if resumed_at > read_at else read_at)
         if self._budget.spent_s + spent_s < MAX_TURN_S:
             return False
         self._budget.spent_s += spent_s
@@ -190,7 +190,11 @@ class RequestDriver(Driver):
 
     def _begin(self, frame: bytes | Pieces) -> bytes:
         self._size = len(frame)
-        self._steps = self._join(frame) if isinstance(frame, Pieces) else self._look(frame)
+        exchange = self._exchange
+        if exchange is not None and not self._gates and self._tap is None and not isinstance(frame, Pieces):
+            self._steps = exchange.request(frame)
+        else:
+            self._steps = self._join(frame) if isinstance(frame, Pieces) else self._look(frame)
         return whole(self._run())
 
     def _join(self, pieces: Pieces) -> Steps[Outcome]:
@@ -220,7 +224,9 @@ class RequestDriver(Driver):
         assert route is not None
         if watch is not None:
             self._show(watch, decision)
-        self._done()
+            self._frame = b""
+        self._exchange = self._watch = None
+        self._is_busy = False
         route.counts.add_held(self._clock() - self._since)
         if isinstance(decision, Forward):
             route.counts.answered_bytes += self._size - len(decision.frame)

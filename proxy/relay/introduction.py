@@ -8,60 +8,12 @@ from kafka_sidecar.codec.headers import decode_request_header
 from kafka_sidecar.codec.message import decode
 from kafka_sidecar.codec.messages.api_versions import ApiVersionsRequest
 from kafka_sidecar.proxy.relay.exchange import Client, RouteError
-from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS, PrefixMemo
+from kafka_sidecar.proxy.relay.routes import NEWEST_API_VERSIONS
 
 HEADER_AT = 4  # after the length of a frame
 WITH_SOFTWARE = range(3, NEWEST_API_VERSIONS + 1)  # ApiVersions: the client's software name and version (KIP-511)
 
 MAX_SOFTWARE_CHARS = 512  # of what is kept with each connection
-
-
-class Identity:
-    """Who a client is, as far as it has said so. `tap_state` and `limited` are None again after a change."""
-
-    __slots__ = (
-        "_client_id", "_client_software", "_principal", "limited", "login", "memo", "opened", "tap_state",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.memo = PrefixMemo()
-        self._client_id: str | None = None
-        self._client_software: str | None = None
-        self._principal: str | None = None
-        self.tap_state: object | None = None
-        self.limited: object | None = None
-        self.login: object | None = None
-        self.opened: object | None = None
-
-    @property
-    def client_id(self) -> str | None:
-        return self._client_id
-
-    @client_id.setter
-    def client_id(self, client_id: str | None) -> None:
-        if client_id != self._client_id:
-            self._client_id, self.tap_state, self.limited = client_id, None, None
-            self.memo.clear()  # what its limits count is remembered there
-
-    @property
-    def client_software(self) -> str | None:
-        return self._client_software
-
-    @client_software.setter
-    def client_software(self, software: str | None) -> None:
-        if software != self._client_software:
-            self._client_software = software
-            self.memo.clear()  # what a client of this software may do is remembered there
-
-    @property
-    def principal(self) -> str | None:
-        return self._principal
-
-    @principal.setter
-    def principal(self, principal: str | None) -> None:
-        if principal != self._principal:
-            self._principal, self.tap_state, self.limited = principal, None, None
-            self.memo.clear()  # what a principal may do is remembered there
 
 
 def introduce(client: Client, frame: bytes) -> None:

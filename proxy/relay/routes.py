@@ -122,10 +122,13 @@ class Route:
     has_status: bool = False  # its responses begin with throttle time or error code
     api: ApiVersion = field(init=False)
     glances: bool = field(init=False)  # the beginning of a request says what has to see it
+    passes: bool = field(init=False)  # its requests are relayed and counted, whatever is in them
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "api", ApiVersion(self.key, self.counts.name, self.version))
         object.__setattr__(self, "glances", self.exchange is not None or isinstance(self.tap, GlancingTap))
+        is_looked_into = self.introduces or self.answer is not None or self.exchange is not None or self.tap is not None
+        object.__setattr__(self, "passes", not is_looked_into and self.max_bytes == sys.maxsize)
 
     def seen(self, client: Client, data: bytes, at: int, size: int) -> Seen:
         """What its tap, if it has one, says of a request, as `GlancingTap.glance`."""
@@ -200,11 +203,11 @@ class Routes:
 class Known:
     """What is known of requests that begin alike."""
 
-    __slots__ = ("acks", "end", "epoch", "head", "is_watched", "relays", "route", "start", "tail")
+    __slots__ = ("acks", "end", "epoch", "fits", "head", "is_watched", "relays", "route", "start", "tail")
 
     def __init__(self, route: Route, alike: Pass, start: Callable[[], Exchange] | None) -> None:
         self.route = route
-        self.head, self.epoch, self.tail = alike.head, alike.epoch, alike.tail
+        self.head, self.epoch, self.tail, self.fits = alike.head, alike.epoch, alike.tail, alike.fits
         self.end = CLIENT_ID_AT + len(alike.head)  # in a frame
         self.start = start  # the exchange of each; None: none is needed
         self.relays = False  # whether it looks at the responses alone
@@ -238,6 +241,7 @@ class PrefixMemo:
             or known.end > size
             or not data.startswith(known.head, at + CLIENT_ID_AT)
             or (known.epoch and not _continues(known, data, at))
+            or (known.fits is not None and not known.fits(data, at, size))
         ):
             return None
         return known
@@ -264,7 +268,8 @@ def known_of(route: Route, found: Look | Pass, seen: Seen) -> Known | None:
         return None
     mine = Pass(found.head) if isinstance(found, Look) else found
     # Both hold for the request, so that the longer beginning has the other one in it.
-    both = Pass(max(mine.head, alike.head, key=len), mine.epoch or alike.epoch, max(mine.tail, alike.tail, key=len))
+    head, tail = max(mine.head, alike.head, key=len), max(mine.tail, alike.tail, key=len)
+    both = Pass(head, mine.epoch or alike.epoch, tail, mine.fits or alike.fits)
     known = Known(route, both, found.start if isinstance(found, Look) else None)
     known.is_watched = seen.is_watched
     known.relays = isinstance(found, Look) and found.relays

@@ -26,7 +26,7 @@ from kafka_sidecar.proxy.relay.exchange_driver import (
     ResponseDriver,
 )
 from kafka_sidecar.proxy.relay.frames import Frames
-from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, Identity, check_length, diagnose, introduce
+from kafka_sidecar.proxy.relay.introduction import MIN_REQUEST_BYTES, check_length, diagnose, introduce
 from kafka_sidecar.proxy.relay.memory_budget import Account, MemoryBudget
 from kafka_sidecar.proxy.relay.mute import MUTE, Marking, Mute, marked_frame, tell
 from kafka_sidecar.proxy.relay.responses import (
@@ -43,7 +43,7 @@ from kafka_sidecar.proxy.relay.responses import (
     mismatch,
     take_answers,
 )
-from kafka_sidecar.proxy.relay.routes import ANY, WATCHED, Rewrite, Route, Routes, known_of
+from kafka_sidecar.proxy.relay.routes import ANY, WATCHED, PrefixMemo, Rewrite, Route, Routes, known_of
 from kafka_sidecar.proxy.relay.watch import Tap, Watch, WatchedResponse
 from kafka_sidecar.proxy.telemetry.metrics import ApiCounts
 
@@ -55,7 +55,7 @@ STATUS_END = RESPONSE.size + MAX_STATUS_BYTES
 STOPPED = CodecError("the client's requests are read no more")
 
 
-class Session(Identity):
+class Session:
     """One client's conversation with one broker.
 
     Pass on what `from_client` or `from_broker` returns and then what `to_client` returns. Then do what stands in
@@ -63,11 +63,11 @@ class Session(Identity):
     """
 
     __slots__ = (
-        "_acks_at", "_client_frames", "_clock", "_is_lost", "_max_frame", "_now", "_own_waiting",
-        "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered", "_waiting",
-        "account", "agenda", "broker_frames", "closing", "due", "fetch_session", "fetch_state",
-        "finishing", "gates", "has_closed", "host", "muted_by", "muted_until", "number", "record", "recorder",
-        "reports_running", "requests", "routes",
+        "_acks_at", "_client_frames", "_client_id", "_client_software", "_clock", "_is_lost", "_max_frame", "_now",
+        "_own_waiting", "_principal", "_request_driver", "_response_driver", "_resumed_at", "_sought", "_unanswered",
+        "_waiting", "account", "agenda", "broker_frames", "closing", "due", "fetch_session", "fetch_state",
+        "finishing", "gates", "has_closed", "host", "limited", "login", "memo", "muted_by", "muted_until", "number",
+        "opened", "record", "recorder", "reports_running", "requests", "routes", "tap_state",
     )  # fmt: skip
 
     host: str | None
@@ -78,16 +78,30 @@ class Session(Identity):
         self, routes: Routes, clock: Callable[[], float], max_frame: int, budget: LoopBudget, memory: MemoryBudget,
         recorded: int = DEFAULT_RECORDED,
     ) -> None:  # fmt: skip
-        super().__init__()
+        # Who the client is, as far as it has said so; what is known of that is forgotten where it changes.
+        self._client_id: str | None = None
+        self._client_software: str | None = None
+        self._principal: str | None = None
+        self.memo = PrefixMemo()
+        self.tap_state: object | None = None
+        self.limited: object | None = None
+        self.login: object | None = None
+        self.opened: object | None = None
         self.routes = routes
         self._clock = clock  # monotonic seconds
         self._max_frame = max_frame
         self.account = Account(memory)
         self._client_frames = Frames(
-            self._begin_request, REQUEST.size, self.account, lambda: self._request_driver.pauses(self._began())
+            self._begin_request,
+            REQUEST.size,
+            self.account,
+            lambda: self._request_driver.pauses(self._now, self._resumed_at),
         )
         self.broker_frames = Frames(
-            self._begin_response, RESPONSE.size, self.account, lambda: self._response_driver.pauses(self._began())
+            self._begin_response,
+            RESPONSE.size,
+            self.account,
+            lambda: self._response_driver.pauses(self._now, self._resumed_at),
         )
         self._waiting: deque[Waiting] = deque()
         self._own_waiting = 0  # requests of our own among them
@@ -112,6 +126,36 @@ class Session(Identity):
         self._sought: OwnRequests | None = None  # whose answers come after a response that waits for them
         self._is_lost = False
         self._unanswered = 0  # requests that get no response: acks=0
+
+    @property
+    def client_id(self) -> str | None:
+        return self._client_id
+
+    @client_id.setter
+    def client_id(self, client_id: str | None) -> None:
+        if client_id != self._client_id:
+            self._client_id, self.tap_state, self.limited = client_id, None, None
+            self.memo.clear()  # what its limits count is remembered there
+
+    @property
+    def client_software(self) -> str | None:
+        return self._client_software
+
+    @client_software.setter
+    def client_software(self, software: str | None) -> None:
+        if software != self._client_software:
+            self._client_software = software
+            self.memo.clear()  # what a client of this software may do is remembered there
+
+    @property
+    def principal(self) -> str | None:
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: str | None) -> None:
+        if principal != self._principal:
+            self._principal, self.tap_state, self.limited = principal, None, None
+            self.memo.clear()  # what a principal may do is remembered there
 
     @property
     def in_flight(self) -> int:
@@ -151,10 +195,6 @@ class Session(Identity):
     def spent_s(self) -> float:
         """How long it has been at what was read last."""
         return self._clock() - self._now
-
-    def _began(self) -> float:
-        """When it began with what it is doing now: what has waited meanwhile has taken no time of others."""
-        return max(self._now, self._resumed_at)
 
     def is_request_driver(self, driver: Driver) -> bool:
         """Whether the driver pauses the client's direction, and what it lets go is for the broker."""
@@ -299,9 +339,40 @@ class Session(Identity):
         if self.closing is None:
             self.closing = Closing(error.cause if isinstance(error, RouteError) else cause, str(error))
 
-    def _begin_request(self, data: bytes, at: int) -> int:  # noqa: C901 - each request pays for a call
+    def _begin_request(self, data: bytes, at: int) -> int:
         length, key_version, correlation_id = REQUEST.unpack_from(data, at)
         route = self.routes.get(key_version)
+        if (
+            route is None
+            or not route.passes
+            or self.gates
+            or not self.requests
+            or not MIN_REQUEST_BYTES <= length <= self._max_frame
+        ):
+            return self._begin_any(route, data, at, length, key_version, correlation_id)
+        size: int = length + 4
+        if route.is_produce:
+            acks_at = self._acks_at(route.version, data, at, size)
+            if acks_at is None:
+                return 0
+            is_answered = data[acks_at] | data[acks_at + 1]
+        else:
+            is_answered = 1
+        self.requests += 1
+        counts = route.counts
+        counts.requests += 1
+        counts.request_bytes += size
+        if is_answered:
+            self._waiting.append((route, correlation_id, self._now, size, None, None))
+        else:
+            self._unanswered += 1
+            self.record((route.api, correlation_id, self._now, size, None, 0, NO_RESPONSE))
+        return size
+
+    def _begin_any(  # noqa: C901 - each request pays for a call
+        self, route: Route | None, data: bytes, at: int, length: int, key_version: int, correlation_id: int
+    ) -> int:
+        """As `_begin_request`, of a request that may be more than relayed and counted."""
         if route is None or not MIN_REQUEST_BYTES <= length <= self._max_frame or length > route.max_bytes:
             route = self._unusual_request(data[at:], length, key_version)
         size: int = length + 4
@@ -416,7 +487,7 @@ class Session(Identity):
         route.counts.rewritten_bytes += len(frame)
         return frame
 
-    def _begin_response(self, data: bytes, at: int) -> int:
+    def _begin_response(self, data: bytes, at: int) -> int:  # noqa: C901 - each response pays for a call
         length, correlation_id = RESPONSE.unpack_from(data, at)
         if self.due:
             for frame in self._own_responses():
@@ -426,7 +497,8 @@ class Session(Identity):
             raise CodecError(self._unexpected(data[at:], length, correlation_id))
         route, _, since, request_size, owner, watch = waiting.popleft()
         size: int = length + 4
-        if owner is None and size > MAX_COLLECTED_BYTES and route.rewrite is not None and route.rewrite.stream is None:
+        rewrite = route.rewrite
+        if owner is None and size > MAX_COLLECTED_BYTES and rewrite is not None and rewrite.stream is None:
             owner = UNCHANGED
         if owner is not None:
             self._check_collected(route, size)
@@ -436,11 +508,18 @@ class Session(Identity):
                 return size
             self._response_driver.take(route, owner, watch)
         else:
-            if (rewrite := route.rewrite) is not None:
-                self._edit_if_wanted(route, rewrite, data, at, size, watch)
+            if rewrite is not None:
+                try:
+                    whole = len(data) >= at + size
+                    if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
+                        self._edit_response(route, rewrite, size, whole)
+                except CodecError as error:
+                    if watch is not None:
+                        watch.lost(f"the response cannot be read: {error}")  # it is no longer among those that wait
+                    raise
             if watch is not None:
                 watch.show_response(self.broker_frames, data, at, size, self._now)
-            if self.muted_until > self._now:
+            if self.muted_until and self.muted_until > self._now:
                 tell(self.broker_frames, route.key, route.version, self.muted_until - self._now)
         counts = route.counts
         counts.responses += 1
@@ -473,18 +552,6 @@ class Session(Identity):
     def _check_collected(self, route: Route, size: int) -> None:
         if size > self._max_frame:
             raise CodecError(f"a {route.counts.name} response of {size} bytes is over connections.max_frame")
-
-    def _edit_if_wanted(
-        self, route: Route, rewrite: Rewrite, data: bytes, at: int, size: int, watch: Watch | None
-    ) -> None:
-        whole = len(data) >= at + size
-        try:
-            if not whole or rewrite.wanted is None or rewrite.wanted(data, at, at + size):
-                self._edit_response(route, rewrite, size, whole)
-        except CodecError as error:
-            if watch is not None:
-                watch.lost(f"the response cannot be read: {error}")  # it is no longer among those that wait
-            raise
 
     def _edit_response(self, route: Route, rewrite: Rewrite, size: int, whole: bool) -> None:
         if rewrite.stream is not None and not whole and size > MAX_COLLECTED_BYTES:

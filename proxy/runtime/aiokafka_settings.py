@@ -14,7 +14,7 @@ from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
@@ -23,7 +23,7 @@ from kafka_sidecar.codec.apis import ErrorCode
 from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.runtime.logins import EARLIEST
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins
-from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
+from kafka_sidecar.proxy.security.tls.broker_access import OWN_CLIENT_ID, BrokerAccess
 
 T = TypeVar("T")
 
@@ -44,6 +44,7 @@ class NotCreatedError(OSError):
         self.code = code
 
 
+RETRY_MS = 100
 CONNECTING = ("bootstrap", "_get_conn")  # the methods of a client that call the function `create_conn` of its module
 LONG_POLL_MS = 2000  # the longest wait of a fetch: what is sent after it on the same connection waits, too
 NAMING_TOPICS = ("_metadata_update",)  # those that send a MetadataRequest with topics
@@ -134,7 +135,7 @@ def create_client(kind: Callable[..., T], access: BrokerAccess, **settings: Any)
         access: how brokers are connected to.
         settings: aiokafka's own.
     """
-    created = kind(**access.aiokafka_settings, **settings)
+    created = kind(client_id=OWN_CLIENT_ID, retry_backoff_ms=RETRY_MS, **access.aiokafka_settings, **settings)
     client = getattr(created, "client", None) or created._client  # type: ignore[attr-defined]
     create_no_topics(client)
     if access != BrokerAccess():
@@ -154,15 +155,21 @@ async def start_producer(access: BrokerAccess, **settings: Any) -> AIOKafkaProdu
 
 
 async def create_topic(
-    admin: Any, topic: str, partitions: int, replication_factor: int, configs: Mapping[str, str], timeout_ms: int
-) -> int:
+    access: BrokerAccess, topic: str, partitions: int, replication_factor: int, configs: Mapping[str, str],
+    **settings: Any,
+) -> int:  # fmt: skip
     """Create a topic unless it exists; -1 is the cluster's default. An error code after which it may still be there.
 
-    Raises NotCreatedError: no broker can create it.
+    Raises NotCreatedError: no broker can create it; and what aiokafka raises.
     """
     wanted = NewTopic(topic, num_partitions=1, replication_factor=1, topic_configs=dict(configs))
     wanted.num_partitions, wanted.replication_factor = partitions, replication_factor  # its constructor takes no -1
-    created = await admin.create_topics([wanted], timeout_ms=timeout_ms)
+    admin: Any = create_client(AIOKafkaAdminClient, access, **settings)
+    try:
+        await admin.start()
+        created = await admin.create_topics([wanted], timeout_ms=settings["request_timeout_ms"])
+    finally:
+        await admin.close()
     found = 0
     for _, code, *message in created.topic_errors:
         if code not in GO_ON:

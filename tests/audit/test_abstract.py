@@ -206,6 +206,7 @@ def test_a_wrong_setting_is_named() -> None:
         Ticking().configure({"auditor.buckets.ms": 1})
 
 
+@pytest.mark.bulk
 def test_no_count_is_lost_while_threads_count_and_others_tick(auditor: Ticking) -> None:
     topics = ("a", "b", "c")
 

@@ -221,6 +221,7 @@ def test_an_interval_that_ends_by_the_clock_ends_at_its_multiple() -> None:
     assert part(audited.intervals[2].end, interval_start=12 * MINUTE, interval_events=2, is_closing=True)
 
 
+@pytest.mark.bulk
 def test_batches_that_threads_count_while_intervals_end_are_each_in_one_of_them(audited: Audited) -> None:
     batches, threads = 10_000, 2
     ended = threading.Event()

@@ -12,9 +12,9 @@ import yaml
 from harness.helm import CHART, EXAMPLE, ROOT, SCENARIOS, Scenario
 from jsonschema import Draft7Validator
 from support.chart_docs import README, SCHEMA, all_keys, insert_table, read_sections, write_schema
+from support.commands import CliRunner
 from support.pages import page
 from support.pods import container_of, is_native, pod_of
-from typer.testing import CliRunner
 
 from kafka_sidecar import __version__
 from kafka_sidecar.deploy.container import NAME, Sidecar, build_container, build_volumes

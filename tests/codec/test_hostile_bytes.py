@@ -86,6 +86,7 @@ def test_unknown_tags_are_encoded_in_order(tags: list[tuple[int, bytes]]) -> Non
     assert read_tags(b"x" + data + b"x", 1) == (sorted(tags, key=lambda tag: tag[0]), 1 + len(data))
 
 
+@pytest.mark.bulk
 def test_a_huge_array_count_allocates_no_memory() -> None:
     outermost = [(cls, version) for cls in few(structs(), of=3) for version in {versions(cls)[0], versions(cls)[-1]}]
     for name, decoder in (way for pair in outermost for way in decoders(*pair)):

@@ -24,6 +24,7 @@ def name(pair: tuple[type[Struct], int]) -> str:
     return f"{pair[0].__name__}-v{pair[1]}"
 
 
+@pytest.mark.bulk
 @for_each(PAIRS, name)
 def test_messages_of_kio_are_decoded_and_encoded_to_the_same_bytes(pair: tuple[type[Struct], int]) -> None:
     cls, version = pair

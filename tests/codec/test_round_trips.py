@@ -58,6 +58,7 @@ def test_skipping_ends_where_decoding_ends(cls: type[Struct]) -> None:
         assert skipper(cls, version)(memoryview(b"before" + data + b"after"), 6) == 6 + len(data)
 
 
+@pytest.mark.bulk
 @each_struct
 def test_spans_and_partial_skips_cover_every_byte_once(cls: type[Struct]) -> None:
     for version, value, data in encoded(cls, of=4):

@@ -77,6 +77,7 @@ def test_deleted_letters_are_forgotten() -> None:
     assert remaining.end == 1000
 
 
+@pytest.mark.bulk
 def test_a_million_letters_in_long_runs_fit_and_too_many_without_order_do_not() -> None:
     runs, chance, mixed = Remaining(), random.Random(7), Remaining()
     for offset in range(1_000_000):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.proxy.cli.main import app
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from support.examples import some
 
 from kafka_sidecar.deploy.container import VARIABLE, Sidecar, build_container, build_volumes
-from kafka_sidecar.deploy.inject import ANNOTATION, inject, remove
+from kafka_sidecar.deploy.inject import ANNOTATION, Changed, inject, remove
 from kafka_sidecar.deploy.manifest import ManifestError
 
 MANIFESTS = sorted(path for path in (Path(__file__).parent / "manifests").iterdir())
@@ -49,6 +50,11 @@ KINDS = {
 
 def read(manifest: Path) -> str:
     return manifest.read_bytes().decode()
+
+
+@cache
+def with_sidecar(manifest: Path) -> Changed:
+    return inject(read(manifest), SIDECAR)
 
 
 def load(text: str) -> list[Any]:
@@ -99,13 +105,13 @@ def without_record(text: str) -> list[Any]:
 @each_manifest
 def test_every_pod_gets_the_sidecar_and_nothing_else_changes(manifest: Path) -> None:
     text = read(manifest)
-    assert without_record(inject(text, SIDECAR).text) == expected(text, SIDECAR)
+    assert without_record(with_sidecar(manifest).text) == expected(text, SIDECAR)
 
 
 @each_manifest
 def test_comments_stay_in_their_order_but_those_of_what_is_replaced(manifest: Path) -> None:
     text = read(manifest)
-    found = iter(comments(inject(text, SIDECAR).text))
+    found = iter(comments(with_sidecar(manifest).text))
     lost = [comment for comment in comments(text) if comment not in found]
     assert lost == (["# one for each cluster"] if manifest.name == "statefulset.yaml" else [])
 
@@ -117,7 +123,7 @@ def comments(text: str) -> list[str]:
 @each_manifest
 def test_a_document_without_pods_keeps_its_bytes(manifest: Path) -> None:
     text = read(manifest)
-    injected = inject(text, SIDECAR).text
+    injected = with_sidecar(manifest).text
     without = [part for part in re.split("(?m)^(?=---)", text) if "containers" not in part]
     assert [part for part in without if part not in injected] == []
 
@@ -134,14 +140,14 @@ def test_only_lines_of_the_sidecar_change_where_the_layout_is_the_usual_one() ->
 
 @some_manifests(0)
 def test_twice_is_once(manifest: Path) -> None:
-    once = inject(read(manifest), SIDECAR)
+    once = with_sidecar(manifest)
     assert inject(once.text, SIDECAR) == once
 
 
 @each_manifest
 def test_removing_it_gives_what_was_there_before(manifest: Path) -> None:
     text = read(manifest)
-    removed = remove(inject(text, SIDECAR).text).text
+    removed = remove(with_sidecar(manifest).text).text
     assert load(removed) == load(text)
     assert manifest.name == "statefulset.yaml" or comments(removed) == comments(text)
 
@@ -163,14 +169,14 @@ def test_another_sidecar_is_injected_in_place_of_the_first(manifest: Path) -> No
 def test_what_other_programs_have_written_again_is_removed_too(manifest: Path) -> None:
     """As after `kubectl apply` and `kubectl get -o yaml`."""
     text = read(manifest)
-    written = yaml.safe_dump_all(map(without_aliases, load(inject(text, SIDECAR).text)))
+    written = yaml.safe_dump_all(map(without_aliases, load(with_sidecar(manifest).text)))
     assert data_of(remove(written).text) == data_of(text)
 
 
 @some_manifests(3)
 def test_what_other_programs_have_converted_to_json_is_removed_too(manifest: Path) -> None:
     text = read(manifest)
-    documents = [json.dumps(document, default=str, indent=2) for document in load(inject(text, SIDECAR).text)]
+    documents = [json.dumps(document, default=str, indent=2) for document in load(with_sidecar(manifest).text)]
     assert data_of(remove("\n---\n".join(documents) + "\n").text) == data_of(text)
 
 
@@ -354,6 +360,7 @@ class Indented(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
+@pytest.mark.bulk
 @settings(max_examples=max(10, PROFILE.max_examples // 4))  # each takes 70 ms
 @given(
     documents=st.lists(workloads(), min_size=1, max_size=2),

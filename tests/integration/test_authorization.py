@@ -53,9 +53,15 @@ from integration.alice import (
     outcome,
     started,
 )
+from integration.dialogues import COMPARED, Pair, differences
+from integration.raw import Raw
 from integration.scenarios.java_tools import Tools
 from integration.scenarios.security import Login, Security
 from integration.scenarios.target import LIMIT_S, Target, eventually
+
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 pytestmark = pytest.mark.integration
 
@@ -267,6 +273,31 @@ ROWS += [(elect, "t-all")]
 def test_the_sidecar_decides_as_kafka(sites: dict[str, Settings], operation: Operation, name: str) -> None:
     expected = outcome(operation, sites["broker"], name)
     assert outcome(operation, sites["sidecar"], name) == expected
+
+
+@pytest.fixture(scope="module", name="pair")
+def _pair(sites: dict[str, Settings]) -> Iterator[Pair]:
+    with Pair(sites) as pair:
+        yield pair
+
+
+@pytest.mark.parametrize("key", COMPARED)
+def test_random_requests_have_the_answer_of_the_broker(pair: Pair, key: ApiKey) -> None:
+    assert next(differences(pair, key, range(6)), None) is None
+
+
+def test_an_id_that_a_client_has_put_beside_a_name_opens_nothing(sites: dict[str, Settings]) -> None:
+    with Raw(sites["direct"]["bootstrap.servers"]) as direct:
+        topics = direct.ask(MetadataRequest(topics=None), 12, MetadataResponse).topics
+    (closed,) = (topic.topic_id for topic in topics if topic.name == "t-none")
+    both = (MetadataRequestTopic(topic_id=closed, name="t-read"),)
+    partition = FetchPartition(partition=0, partition_max_bytes=1000)
+    fetch = FetchRequest(session_epoch=-1, topics=(FetchTopic(topic_id=closed, partitions=(partition,)),))
+    with Raw(sites["sidecar"]["bootstrap.servers"]).log_in(ALICE, PASSWORD) as alice:
+        for version in (10, 11, 12):
+            alice.ask(MetadataRequest(topics=both), version, MetadataResponse)
+            (found,) = alice.ask(fetch, 13, FetchResponse).responses
+            assert found.partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.fixture(scope="module", name="described")

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.pages import ROOT, page, tree
+from support.pages import ROOT, page, statements, tree
 
 from kafka_sidecar.codec.records import Header
 from kafka_sidecar.interceptors.contract import ConsumerInterceptor, Context, ProducerInterceptor
@@ -28,7 +28,7 @@ ROWS = [
 
 @cache
 def functions_of(path: Path) -> set[str]:
-    return {node.name for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return {node.name for node in statements(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_every_rule_has_its_row_in_order() -> None:

@@ -186,6 +186,7 @@ def test_a_deserializer_of_its_own_reads_values_without_the_header() -> None:
     }
 
 
+@pytest.mark.bulk
 def test_of_very_many_segments_in_one_batch_the_rest_is_damaged_and_messages_of_one_segment_are_not() -> None:
     of_two = [NewRecord(b"1", b"k", (lm(message_id(at + 1), 0, 2, 100),)) for at in range(MAX_IN_BATCH + 2)]
     others = [

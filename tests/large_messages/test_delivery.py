@@ -455,6 +455,7 @@ def test_in_a_copied_log_slices_are_found_as_far_from_where_they_were_as_those_t
     assert shown(process.fetch(at, 1).records(with_marker=True)) == [(at, VALUE)]
 
 
+@pytest.mark.bulk
 def test_pointers_to_nothing_do_not_make_the_sidecar_read_much() -> None:
     log, size = Log(), 60 << 20
     log.append(build_batch([NewRecord(b"x" * 100, b"k", (lm(message_id(9), 0, 4, size),))]))

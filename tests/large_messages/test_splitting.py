@@ -101,6 +101,7 @@ def values(draw: st.DrawFn) -> bytes:
     return b"".join(random.choice([b"abc", b"abcdefgh", b"0" * 50, random.randbytes(9)]) for _ in range(size // 9))
 
 
+@pytest.mark.bulk
 @settings(max_examples=60)
 @given(
     st.lists(values(), min_size=1, max_size=5),

@@ -93,6 +93,7 @@ def test_a_log_that_was_truncated_and_is_read_again_delivers_its_messages() -> N
 SEGMENTS = 2000 if TAKES_FEW else 5000  # more than what is looked back to
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("count", [2, 300], ids=["messages of two", "one message"])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("batch", [1, 50, 5000])
@@ -188,6 +189,7 @@ def test_what_was_seen_by_looking_back_is_not_read_again_where_a_client_could_no
     assert len(started) == len({*started})
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("late", [1, 2, 3, 4])
 def test_where_threads_have_no_time_a_client_gets_what_is_before_and_asks_again(late: int) -> None:
     """To be classified, copied, copied and sealed."""

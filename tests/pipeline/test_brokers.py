@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.pipeline import brokers
 from kafka_sidecar.pipeline.cli import app

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import typer.main
+from support.commands import CliRunner
 from support.pages import page
-from typer.testing import CliRunner
 
 from kafka_sidecar.pipeline import cli, settings
 from kafka_sidecar.proxy.cli.main import app as sidecar

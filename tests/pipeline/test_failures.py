@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.pipeline.cli import app
 from kafka_sidecar.pipeline.failures import explain

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import CliRunner
 from support.pages import page
-from typer.testing import CliRunner
 
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.plugins.registry import Kind

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from pydantic import Field
 
-from kafka_sidecar.plugins.settings import Settings, describe_settings, read_settings
+from kafka_sidecar.plugins.settings import Settings, describe_settings, read_settings, shown_settings
 from kafka_sidecar.plugins.units import Milliseconds, Size
 from kafka_sidecar.policies.registry import POLICIES
 
@@ -48,6 +50,11 @@ def test_sizes_and_durations_have_units() -> None:
 def test_an_invalid_setting_is_rejected_with_its_remedy(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_settings(Example, settings)
+
+
+def test_settings_are_shown_with_all_that_have_a_value_or_as_they_were_given() -> None:
+    assert shown_settings(SimpleNamespace(settings=Example(size=5)), {}) == {"size": 5}
+    assert shown_settings(SimpleNamespace(settings=None), {"size": "2MiB"}) == {"size": "2MiB"}
 
 
 @pytest.mark.parametrize("name", POLICIES.built_in)

@@ -253,6 +253,7 @@ def test_a_policy_that_fails_to_close_is_reported_and_the_others_are_closed() ->
     assert good.policy.closed == 1
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(
     "text",
     ["a" + " " * LONG + "b", "a:b" + " " * LONG + '"x', 'a:"' + '""' * LONG, "a," * LONG, "a:" * LONG],

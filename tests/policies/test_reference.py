@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import CliRunner
 from support.pages import ROOT, Block, page, tree
-from typer.testing import CliRunner
 
 from kafka_sidecar.plugins.settings import Settings
 from kafka_sidecar.policies.registry import POLICIES

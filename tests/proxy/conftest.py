@@ -27,15 +27,21 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], a
     return {"uvloop": LOOPS["uvloop"]}
 
 
-@pytest.fixture(autouse=True)
-def _fast_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+NEW: dict[str, float] = {"PROBATION_BATCHES": pace.PROBATION_BATCHES}
+SLOW: dict[str, float] = {"UNMEASURED_RECORDS": pace.UNMEASURED_RECORDS, "MAX_TURN_S": pace.MAX_TURN_S}
+FAST: dict[str, float] = {"PROBATION_BATCHES": 0, "UNMEASURED_RECORDS": sys.maxsize, "MAX_TURN_S": 1e6}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """What a plug-in takes decides about threads only in tests that are marked ``measured``.
 
-    That it is new does only with the argument "probation".
+    That it is new does only with the argument "probation". No fixture: those of thousands of tests take a second.
     """
-    marker = request.node.get_closest_marker("measured")
-    if marker is None or "probation" not in marker.args:
-        monkeypatch.setattr(pace, "PROBATION_BATCHES", 0)
-    if marker is None:
-        monkeypatch.setattr(pace, "UNMEASURED_RECORDS", sys.maxsize)
-        monkeypatch.setattr(pace, "MAX_TURN_S", 1e6)
+    marker = item.get_closest_marker("measured")
+    measured: dict[str, float] = {} if marker is None else SLOW | NEW if "probation" in marker.args else SLOW
+    vars(pace).update(FAST | measured)
+
+
+@pytest.hookimpl(trylast=True)  # what a test has set is reset before
+def pytest_runtest_teardown() -> None:
+    vars(pace).update(SLOW | NEW)

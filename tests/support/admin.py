@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.server.admin.http import AdminServer
 from kafka_sidecar.proxy.server.admin.pages import Admin
 from kafka_sidecar.proxy.server.server import Server
+from support.commands import CliRunner
 from support.fake_broker import FakeBroker
 from support.in_process import connected, serving
 

@@ -130,7 +130,7 @@ def _name_of(key: int, version: int, topic: Any) -> str:
 def begin_commit(intercepting: Intercepting, key: int, version: int, limits: Limits = DEFAULT_LIMITS) -> Driven:
     services = intercepting.services
     stages = [CommitStage(intercepting.catalog.committers, intercepting.stats.commits)]
-    commits = CommitsStage(key, stages, services.name_of, services.context)
+    commits = CommitsStage(key, stages, services.name_of, services.clock)
     found = driven(commits, version=version, client=intercepting.client, limits=limits)
     assert found is not None
     return found

@@ -87,7 +87,7 @@ class GuardedBroker:
 
     def _create(self, request: Any) -> Message:
         results, times = [], Counter(topic.name for topic in request.topics)
-        for topic in request.topics:
+        for topic in {one.name: one for one in request.topics}.values():
             error = INVALID_REQUEST if times[topic.name] > 1 else EXISTS if topic.name in self.topics else 0
             error = error or self.creation_error
             count = len(topic.assignments) or topic.num_partitions

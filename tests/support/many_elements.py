@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -42,11 +43,17 @@ def _element(field: Field, at: int, name_bytes: int) -> Any:
 
 def _named(value: Struct, at: int, version: int, name_bytes: int) -> Struct:
     """With a name of its own in each field that is one."""
-    names = {one.name: f"t{at}".ljust(name_bytes, "x") for one in value.declaration_.fields if one.kind == "string"}
-    ids = {one.name: (at + 1).to_bytes(16, "big") for one in value.declaration_.fields if one.kind == "uuid"}
+    names = dict.fromkeys(_fields(type(value), "string"), f"t{at}".ljust(name_bytes, "x"))
+    ids = dict.fromkeys(_fields(type(value), "uuid"), (at + 1).to_bytes(16, "big"))
     return replace_fields(value, **names, **ids)
 
 
+@cache
+def _fields(cls: type[Struct], kind: str) -> tuple[str, ...]:
+    return tuple(one.name for one in cls.declaration_.fields if one.kind == kind)
+
+
+@cache
 def messages_of(key: ApiKey) -> tuple[type[Message] | None, type[Message]]:
     """The request of an API, unless no feature reads it, and its response."""
     found = {one.__name__.endswith("Request"): one for one in _all_messages() if one.declaration_.api_key == key}

@@ -98,6 +98,15 @@ def tree(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text(encoding="utf-8"), str(path))
 
 
+def statements(module: ast.Module) -> Iterator[ast.AST]:
+    """All of a module, also inside others: a tenth of what `ast.walk` finds."""
+    waiting: list[ast.AST] = [*module.body]
+    while waiting:
+        yield (found := waiting.pop())
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(found, part, ())
+
+
 @cache
 def defined_names(path: Path) -> frozenset[str]:
     """Functions, classes, their methods as ``Class.method``, and what is assigned at the top of a module."""

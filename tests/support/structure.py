@@ -63,6 +63,7 @@ def _settings() -> Iterable[dict[str, Any]]:
     return contracts
 
 
+@cache
 def contracts() -> dict[str, Contract]:
     """The contracts of pyproject.toml by name, as `lint-imports` makes them."""
     configuration.configure()
@@ -75,8 +76,13 @@ def contracts() -> dict[str, Contract]:
 
 
 def broken(imports: ImportGraph) -> list[str]:
-    """The names of the contracts that do not hold. Contracts change the graph, so each gets its own."""
-    return [name for name, one in contracts().items() if not one.check(deepcopy(imports), verbose=False).kept]
+    """The names of the contracts that do not hold."""
+    return [name for name in contracts() if not holds(name, imports)]
+
+
+def holds(contract: str, imports: ImportGraph) -> bool:
+    """Of one contract. It changes the graph, so it gets its own."""
+    return bool(contracts()[contract].check(deepcopy(imports), verbose=False).kept)
 
 
 def with_import(importer: str, imported: str) -> ImportGraph:

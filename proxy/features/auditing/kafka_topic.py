@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError, RecordTooLargeError
 from aiokafka.partitioner import DefaultPartitioner
 
 from kafka_sidecar.audit.outbox import Pending
-from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
-from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client, create_topic, start_producer
+from kafka_sidecar.proxy.runtime.aiokafka_settings import create_topic, start_producer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 REQUEST_LIMIT_MS = 10_000
-RETRY_MS = 100
 LINGER_MS = 5
 MAX_REQUEST_BYTES = 1 << 20
 HASHED = DefaultPartitioner()
@@ -42,10 +39,7 @@ class KafkaTopic:
     def __init__(self, bootstrap_servers: list[str], topic: AuditTopic, access: BrokerAccess) -> None:
         self._topic = topic
         self._access = access
-        self._common = {
-            "bootstrap_servers": bootstrap_servers, "client_id": OWN_CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
-            "retry_backoff_ms": RETRY_MS,
-        }  # fmt: skip
+        self._common: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "request_timeout_ms": REQUEST_LIMIT_MS}
         self._producer: Any = None
         self.too_large = 0
 
@@ -73,14 +67,9 @@ class KafkaTopic:
 
     async def _connect(self) -> Any:
         topic = self._topic
-        admin = create_client(AIOKafkaAdminClient, self._access, **self._common)
-        try:
-            await admin.start()
-            await create_topic(
-                admin, topic.name, topic.partitions, topic.replication_factor, topic.configs, REQUEST_LIMIT_MS
-            )
-        finally:
-            await admin.close()
+        await create_topic(
+            self._access, topic.name, topic.partitions, topic.replication_factor, topic.configs, **self._common
+        )
         return await start_producer(
             self._access, compression_type="lz4", linger_ms=LINGER_MS, max_request_size=MAX_REQUEST_BYTES,
             partitioner=partition_of, **self._common,

@@ -33,6 +33,7 @@ class Operation(StrEnum):
     ALTER_CONFIGS = "alter_configs"
     CLUSTER_ACTION = "cluster_action"
     IDEMPOTENT_WRITE = "idempotent_write"
+    TWO_PHASE_COMMIT = "two_phase_commit"
 
 
 class Resource(StrEnum):

@@ -26,7 +26,7 @@ from kafka_sidecar.proxy.features.authorization.group_apis import (
     CheckStreamsRun,
 )
 from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckSharedRun
-from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS
+from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS, CheckCreationRun
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
 from kafka_sidecar.proxy.features.denials import Denials
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stages
@@ -43,6 +43,7 @@ OPEN_APIS = frozenset(
 )  # fmt: skip
 MAX_NAME = 249  # characters of a name in a message: a client may send longer ones in thousands
 _CHECKS: Mapping[int, type[CheckRun]] = {  # in place of `CheckRun`
+    ApiKey.CREATE_TOPICS: CheckCreationRun,
     ApiKey.SHARE_FETCH: CheckSharedRun,
     ApiKey.SHARE_ACKNOWLEDGE: CheckSharedRun,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: CheckPagesRun,

@@ -12,7 +12,7 @@ the page is full, or the cursor is at a topic that the client may know of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from kafka_sidecar.codec.envelope import array_count, decode_response, encode_re
 from kafka_sidecar.codec.message import (
     Message,
     Struct,
+    decode,
     element_spans,
     encode,
     field_reader,
@@ -80,7 +81,9 @@ class DescribedTopicsRun(MessageRun):
     def request(self, request: OpenMessage) -> Steps[None]:
         message = yield from request.read(MetadataRequest)
         topics = message.topics or ()
-        self._names_ids = any(not topic.name for topic in topics)
+        self._names_ids = any(topic.topic_id != NO_ID for topic in topics)
+        if self._names_ids:
+            return  # then brokers look at no name, and create nothing
         kept, denied = yield from offload(partial(self._kept, topics), request.elements)
         self._rules.denials.record(ApiKey.METADATA, denied, self._client)
         if self._rules.denials.wants_allowed:
@@ -102,8 +105,8 @@ class DescribedTopicsRun(MessageRun):
         self, topics: Iterable[MetadataRequestTopic]
     ) -> tuple[tuple[MetadataRequestTopic, ...], Sequence[Rejection]]:
         """The topics that may be described, and why the others may not, whose names are noted."""
-        checked = [(topic, self._check(topic.name) if topic.name else None) for topic in topics]
-        self._denied = [topic.name for topic, why in checked if topic.name and why is not None]
+        checked = [(topic, self._check(topic.name) if topic.name is not None else None) for topic in topics]
+        self._denied = [topic.name for topic, why in checked if topic.name is not None and why is not None]
         return tuple(one for one, why in checked if why is None), [why for _, why in checked if why is not None]
 
     def _visible(self, frame: bytes) -> bytes:
@@ -117,7 +120,7 @@ class DescribedTopicsRun(MessageRun):
         for at, (start, end) in enumerate(spans, 1):
             name = name_of(frame, to_name(frame, start))[0]
             if name and (name == NO_TOPIC or self._hides(name)):
-                removed.append((start, end, b""))
+                removed.append((start, end, self._denied_id(frame, start, end) if self._names_ids else b""))
             count = at
         if not removed and not self._denied:
             return frame
@@ -125,10 +128,21 @@ class DescribedTopicsRun(MessageRun):
             MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name) for name in self._denied
         )
         new_count = array_count(
-            count - len(removed) + len(self._denied), MetadataResponse.declaration_.is_flexible(version)
+            count - sum(not new for _, _, new in removed) + len(self._denied),
+            MetadataResponse.declaration_.is_flexible(version),
         )
         added = [(end, end, encode(one, version)) for one in denied]
         return splice(frame, [(count_at, first, new_count), *removed, *added])
+
+    def _denied_id(self, frame: bytes, start: int, end: int) -> bytes:
+        """What the client gets for frame[start:end], a topic that it has named by its id; errors are as they are."""
+        topic, _ = decode(MetadataResponseTopic, frame, self._version, start)
+        if topic.error_code != ErrorCode.NONE:
+            return frame[start:end]
+        error = MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic.topic_id
+        )
+        return encode(error, self._version)
 
     def _check(self, name: str) -> Rejection | None:
         return self._rules.check(ApiKey.METADATA, on_topic(Operation.DESCRIBE, name), self._client.principal)
@@ -228,8 +242,9 @@ class DescribedOffsetsRun(MessageRun):
 
     def _seen(self, topics: Iterable[Any]) -> list[Any]:
         allows, principal = self._rules.allows, self._client.principal
-        describe = Operation.DESCRIBE
-        return [one for one in topics if allows(ApiKey.OFFSET_FETCH, on_topic(describe, _key(one)), principal)]
+        needs = ((one, on_topic(Operation.DESCRIBE, _key(one))) for one in topics)
+        # What has no name and no id is no topic: the broker says so.
+        return [one for one, need in needs if need.name == NO_ID or allows(ApiKey.OFFSET_FETCH, need, principal)]
 
     def _rejection(self, groups: tuple[Any, ...]) -> offset_fetch.OffsetFetchResponse:
         """The response where no group may be described."""
@@ -288,9 +303,30 @@ class CheckPagesRun(CheckRun):
 
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         answer = yield from super().request(request)
+        if (cursor := self._request.cursor) is not None:
+            begin = partial(self._begin_at, cursor.topic_name, request, answer)
+            answer = yield from offload(begin, request.elements)
         if answer is None:
             self._asked = yield from request.read(DescribeTopicPartitionsRequest)
         return answer
+
+    def _begin_at(self, name: str, request: OpenMessage, answer: Message | None) -> Message | None:
+        """Denied topics before the cursor are no part of the page, and the broker's begins at one that is allowed."""
+        rejected: tuple[Any, ...] = self._cut.rejected if self._cut is not None else getattr(answer, "topics", ())
+        if any(topic.name == name for topic in self._request.topics):
+            after = tuple(one for one in rejected if one.name >= name)
+        else:  # that is an error of all
+            after = tuple(replace_fields(one, error_code=ErrorCode.INVALID_REQUEST) for one in rejected)
+        if self._cut is None:
+            return self._api.answer(after) if answer is not None else None
+        self._cut = replace(self._cut, rejected=after)
+        if not any(one.name == name for one in after):
+            return None
+        topics: Sequence[Any] = self._cut.request.topics
+        if (first := min((topic.name for topic in topics if topic.name > name), default=None)) is None:
+            return self._api.answer(after)
+        request.replace(replace_fields(self._cut.request, cursor=Cursor(topic_name=first)))
+        return None
 
     def response(self, response: OpenMessage) -> Steps[None]:
         first = yield from response.read(DescribeTopicPartitionsResponse)

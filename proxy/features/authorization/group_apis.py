@@ -131,8 +131,8 @@ def _coordinated(key: str, request: find_coordinator.FindCoordinatorRequest) -> 
 
 
 def _one_coordinated(request: find_coordinator.FindCoordinatorRequest) -> Iterable[Need]:
-    """Before version 4 a request has one key."""
-    return (_coordinated(request.key, request),) if request.key else ()
+    """Before version 4 a request has one key, which may be empty."""
+    return (_coordinated(request.key, request),) if not request.coordinator_keys else ()
 
 
 def _no_coordinator(request: Any, why: Rejection) -> Message:
@@ -324,7 +324,7 @@ def _without_offsets(
 ) -> describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic:
     partitions = (
         describe_share_group_offsets.DescribeShareGroupOffsetsResponsePartition(
-            partition_index=one.partition_index, error_code=why.error_code, error_message=why.message
+            partition_index=one.partition_index, start_offset=-1, error_code=why.error_code, error_message=why.message
         )
         for one in topic.partitions
     )

@@ -176,7 +176,7 @@ class CheckSharedRun(CheckRun):
     def request(self, request: OpenMessage) -> Steps[Message | None]:
         answer = yield from super().request(request)
         asked, terms = self._request, _terms(self._rules, self._client)
-        if answer is not None and not asked.topics:
+        if getattr(answer, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
             return answer  # of the group
         self._session = blake2b(_key(asked.group_id, asked.member_id), digest_size=16).digest()
         if asked.share_session_epoch == BEGINS:

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.codec.message import Struct
+from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.messages import (
+    create_topics,
     delete_records,
     delete_topics,
     describe_configs,
@@ -22,18 +23,22 @@ from kafka_sidecar.codec.messages import (
     list_offsets,
     offset_for_leader_epoch,
 )
+from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges import elements
 from kafka_sidecar.proxy.exchanges.elements import reject_element, reject_partitions
-from kafka_sidecar.proxy.exchanges.messages import GROUP_RESOURCE, TOPIC_RESOURCE, Rejection
+from kafka_sidecar.proxy.exchanges.limits import offload
+from kafka_sidecar.proxy.exchanges.messages import GROUP_RESOURCE, TOPIC_RESOURCE, OpenMessage, Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
     CheckedApi,
     Need,
+    Sight,
     on_cluster,
     on_group,
     on_topic,
     shown_if,
 )
+from kafka_sidecar.proxy.features.authorization.checks import CheckRun
 
 
 def named(operation: Operation, of: Any, request: Any) -> Need:
@@ -180,3 +185,26 @@ CHANGING = frozenset(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
     }
 )  # fmt: skip
+
+
+class CheckCreationRun(CheckRun):
+    """One CreateTopics: the response says what configs a new topic has (KIP-525), which is a right of its own."""
+
+    __slots__ = ()
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        if (answer := (yield from super().request(request))) is not None:
+            return answer
+        asked = yield from request.read(create_topics.CreateTopicsRequest)
+        needs = [on_topic(Operation.DESCRIBE_CONFIGS, topic.name) for topic in asked.topics]
+        allows = partial(self._rules.allows, self._key, principal=self._client.principal)
+        if not (yield from offload(lambda: all(map(allows, needs)), request.elements)):
+            self._shown = _without_configs
+        return None
+
+
+def _without_configs(of: create_topics.CreatableTopicResult, request: Any, allows: Sight) -> Struct:
+    if of.error_code != ErrorCode.NONE or allows(on_topic(Operation.DESCRIBE_CONFIGS, of.name)):
+        return of
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return replace_fields(of, topic_config_error_code=denied, num_partitions=-1, replication_factor=-1, configs=())

@@ -40,7 +40,8 @@ from kafka_sidecar.proxy.features.authorization.topic_apis import named
 def _producer(request: init_producer_id.InitProducerIdRequest) -> Iterable[Need]:
     if request.transactional_id is None:
         return (on_cluster(Operation.IDEMPOTENT_WRITE),)
-    return (on_transaction(Operation.WRITE, request.transactional_id),)
+    operations = (Operation.WRITE, Operation.TWO_PHASE_COMMIT) if request.enable2_pc else (Operation.WRITE,)
+    return (on_transaction(operation, request.transactional_id) for operation in operations)
 
 
 def _transaction(request: Any) -> Iterable[Need]:

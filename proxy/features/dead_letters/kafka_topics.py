@@ -39,20 +39,14 @@ from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, split
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.proxy.features.dead_letters.held import HeldLanes, Lane
-from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
-from kafka_sidecar.proxy.runtime.aiokafka_settings import (
-    NotCreatedError,
-    create_client,
-    create_topic,
-    start_producer,
-)
+from kafka_sidecar.proxy.runtime.aiokafka_settings import NotCreatedError, create_topic, start_producer
 from kafka_sidecar.proxy.runtime.tasks import spawn, stop
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 log = logging.getLogger(__name__)
 
 REQUEST_LIMIT_MS = 10_000
-RETRY_MS = 100
+RETRY_MS = 100  # how often it is looked for a topic that was created
 START_S = 10.0  # to connect and get a producer id
 ATTEMPT_S = 5.0  # after which letters count as not taken by the brokers; they stay where they are
 CLOSE_S = 1.0
@@ -161,10 +155,7 @@ class LetterTopics:
         self._held = lanes
         self._hold = hold
         self._watching: asyncio.Task[None] | None = None
-        self._common = {
-            "bootstrap_servers": bootstrap_servers, "client_id": OWN_CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
-            "retry_backoff_ms": RETRY_MS,
-        }  # fmt: skip
+        self._common: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "request_timeout_ms": REQUEST_LIMIT_MS}
         self._producer: Any = None
         self._topics = Bounded[str, _Topic](MAX_TOPICS)
         self._warned = Bounded[str, None](MAX_TOPICS)  # of topics that are compacted
@@ -486,18 +477,14 @@ class LetterTopics:
     async def _created(self, name: str, creation: Creation) -> _Topic:
         """A topic that did not exist, as it is afterwards. Raises one of `failures`: it may be created later."""
         configs = {MAX_BATCH: str(ROOM_MAX_BATCH), **creation.configs}
-        admin = create_client(AIOKafkaAdminClient, self._access, **self._common)
         try:
-            await admin.start()
             code = await create_topic(
-                admin, name, creation.partitions, creation.replication_factor, configs, REQUEST_LIMIT_MS
+                self._access, name, creation.partitions, creation.replication_factor, configs, **self._common
             )
         except NotCreatedError as error:
             if error.code not in FOR_GOOD:
                 raise
             return _Topic(0, 0, False, monotonic() + REFUSED_S, str(error))
-        finally:
-            await admin.close()
         if code in NOT_ALLOWED_CODES:
             return _Topic(0, 0, False, monotonic() + REFUSED_S, NOT_ALLOWED)
         for _ in range(int(ATTEMPT_S * 1000 / RETRY_MS)):  # brokers learn of it one after another

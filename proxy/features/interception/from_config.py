@@ -10,7 +10,7 @@ from kafka_sidecar.interceptors.contract import Interceptor as InterceptorContra
 from kafka_sidecar.interceptors.guard import Client, Guard, Limits, Place, Report, has_override
 from kafka_sidecar.interceptors.registry import INTERCEPTORS
 from kafka_sidecar.plugins.patterns import matches
-from kafka_sidecar.plugins.settings import Settings
+from kafka_sidecar.plugins.settings import shown_settings
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import Mistake, explain_plugin
 from kafka_sidecar.proxy.config.registries import registries
@@ -92,18 +92,11 @@ def hooks_of(guard: Guard) -> Iterable[str]:
 
 def _describe(settings: InterceptorSettings, guard: Guard, topic: str) -> dict[str, Any]:
     one = guard.interceptor
-    own = getattr(one, "settings", None)
-    values = _values(own) if isinstance(own, Settings) else dict(settings.settings)
     return {
         "name": guard.name,
         "class": f"{type(one).__module__}:{type(one).__qualname__}",
         "source": next(f"topics: {name}" for name in guard.topics if matches(topic, [name])),
         "hooks": list(hooks_of(guard)),
         "disabled": guard.is_disabled,
-        "settings": hide_secrets(values),
+        "settings": hide_secrets(shown_settings(one, settings.settings)),
     }
-
-
-def _values(settings: Settings) -> dict[str, Any]:
-    """Those that have a value."""
-    return settings.model_dump(mode="json", fallback=str, exclude_none=True)

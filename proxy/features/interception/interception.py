@@ -16,6 +16,7 @@ from kafka_sidecar.interceptors.catalog import InterceptorCatalog
 from kafka_sidecar.interceptors.guard import Client, Guard, Place, Report
 from kafka_sidecar.interceptors.metrics import Histogram, Metric, escape_surrogates
 from kafka_sidecar.plugins.calls import Call, calls_plug_in
+from kafka_sidecar.plugins.clock import now_ms
 from kafka_sidecar.plugins.effects import TimeLimit
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
@@ -30,7 +31,6 @@ from kafka_sidecar.proxy.features.interception.consume_stage import (
 from kafka_sidecar.proxy.features.interception.from_config import catalog, describe_interceptors
 from kafka_sidecar.proxy.features.interception.send_stage import SendStage, Services
 from kafka_sidecar.proxy.runtime.performer import Performer, PlugInFetches
-from kafka_sidecar.proxy.telemetry.clock import now_ms
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 from kafka_sidecar.proxy.telemetry.logs import timestamp
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, gauge, histogram

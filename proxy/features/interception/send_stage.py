@@ -23,7 +23,6 @@ from kafka_sidecar.interceptors.producing import Details, Producers
 from kafka_sidecar.plugins.effects import TURN, Steps, TimeLeft, Work
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MAX_LIGHT_INFLATED, are_light, is_light, takes_long
-from kafka_sidecar.proxy.exchanges.messages import client_context
 from kafka_sidecar.proxy.exchanges.produce import Fallback, PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionKey, Results
 from kafka_sidecar.proxy.relay.exchange import Client
@@ -47,9 +46,12 @@ class Services(FetchServices):
     stopwatch: Callable[[], float]  # seconds of a clock that is never set
     message_max_bytes: int  # that a batch may grow to
 
-    def context(self, client: Client, version: int, generation_id: int = UNKNOWN, **of_request: str | None) -> Context:
-        """Whose request it is."""
-        return client_context(self.clock, client, version, generation_id, **of_request)
+    def context(self, client: Client, version: int, transactional_id: str | None = None) -> Context:
+        """Whose Produce, Fetch or ShareFetch it is."""
+        return Context(
+            self.clock, client.number, client.client_id, client.client_software, client.principal,
+            transactional_id=transactional_id, api_version=version, host=client.host,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class SendRun(StageRun):
         return bool(self.waiting)
 
     def open(self, request: OpenRequest, spans: ProduceSpans) -> None:
-        self.context = self.services.context(self._client, self._version, transactional_id=spans.transactional_id)
+        self.context = self.services.context(self._client, self._version, spans.transactional_id)
 
     def admit(self, topic: str | None, topic_id: bytes, span: TopicSpan) -> TopicInterception | None:
         chain = self._chains(topic) if topic is not None else None

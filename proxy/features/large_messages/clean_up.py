@@ -21,7 +21,6 @@ from aiokafka.errors import KafkaError
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.large_messages.object_reference import KEY, VERSION, ObjectReference, is_key_of
 from kafka_sidecar.proxy.features.large_messages.object_store import open_store
-from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_settings import create_client
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
@@ -162,8 +161,8 @@ class TopicReferences:
     async def read(self, topic: str) -> set[str]:
         """As `References`."""
         consumer: Any = create_client(
-            AIOKafkaConsumer, self._access, bootstrap_servers=self._servers, client_id=OWN_CLIENT_ID,
-            enable_auto_commit=False, auto_offset_reset="none", isolation_level="read_uncommitted",
+            AIOKafkaConsumer, self._access, bootstrap_servers=self._servers, enable_auto_commit=False,
+            auto_offset_reset="none", isolation_level="read_uncommitted",
         )  # fmt: skip
         try:
             await consumer.start()

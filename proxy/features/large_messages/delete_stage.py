@@ -124,18 +124,23 @@ class DeletionsRun(MessageRun):
             if kept:
                 topics.append(replace_fields(topic, partitions=kept) if kept != topic.partitions else topic)
         if not topics and self._refused:
-            return DeleteRecordsResponse(topics=self._results())
+            return DeleteRecordsResponse(topics=self._with_refused(()))
         if tuple(topics) != message.topics:
             request.replace(replace_fields(message, topics=tuple(topics)))
         return None
 
     def response(self, response: OpenMessage) -> Steps[None]:
         message = yield from response.read(DeleteRecordsResponse)
-        response.replace(replace_fields(message, topics=(*message.topics, *self._results())))
+        response.replace(replace_fields(message, topics=self._with_refused(message.topics)))
 
-    def _results(self) -> tuple[DeleteRecordsTopicResult, ...]:
-        """Those of partitions of which nothing is deleted."""
-        return tuple(DeleteRecordsTopicResult(name=name, partitions=tuple(of)) for name, of in self._refused.items())
+    def _with_refused(self, results: Iterable[DeleteRecordsTopicResult]) -> tuple[DeleteRecordsTopicResult, ...]:
+        """The broker's results and those of partitions of which nothing is deleted: each topic is there once."""
+        refused = dict(self._refused)
+        topics = [
+            replace_fields(topic, partitions=(*topic.partitions, *refused.pop(topic.name, ()))) for topic in results
+        ]
+        others = (DeleteRecordsTopicResult(name=name, partitions=tuple(of)) for name, of in refused.items())
+        return (*topics, *others)
 
     def _partitions(
         self, topic: DeleteRecordsTopic, edges: Mapping[Place, Edges], reads: Reads

@@ -22,6 +22,7 @@ from kafka_sidecar.large_messages.cutting import size_of
 from kafka_sidecar.large_messages.lm_header import with_timestamps
 from kafka_sidecar.large_messages.settings import TopicSettings
 from kafka_sidecar.large_messages.splitting import RefusedError, Split, Target, check_values, split, strip_delivered
+from kafka_sidecar.plugins.clock import now_ms
 from kafka_sidecar.plugins.effects import Steps, TimeLeft, Work
 from kafka_sidecar.proxy.config.large_messages import MAX_MESSAGE_FOR_ALL_CLIENTS
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, is_light, takes_long
@@ -32,7 +33,6 @@ from kafka_sidecar.proxy.features.large_messages.services import TIMED_OUT, Serv
 from kafka_sidecar.proxy.features.large_messages.slices import Slice, SliceRequests, store
 from kafka_sidecar.proxy.features.large_messages.topic_limits import TopicLimit
 from kafka_sidecar.proxy.relay.exchange import NO_OFFSET, Client, Send, TopicIds
-from kafka_sidecar.proxy.telemetry.clock import now_ms
 
 # Part of the software name (KIP-511): of its producer, and of its consumer where that has a fixed limit.
 SETTINGS = (

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from kafka_sidecar.plugins.bounded import Bounded
 from kafka_sidecar.plugins.patterns import matcher
 from kafka_sidecar.proxy.config.rate_limits import RATES, RateLimit
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 from kafka_sidecar.proxy.features.rate_limits.buckets import Bucket, Buckets, key_of
 from kafka_sidecar.proxy.relay.exchange import Client
 
-ANONYMOUS = "User:ANONYMOUS"  # a client that has not logged in, as in Kafka
 MAX_TOPICS = 1000  # of which one client's connection remembers the buckets
 REQUESTS = "requests"
 

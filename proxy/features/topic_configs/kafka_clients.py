@@ -9,18 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.proxy.features.topic_configs.kafka_store import TopicIds
-from kafka_sidecar.proxy.nodes.metadata_client import OWN_CLIENT_ID
 from kafka_sidecar.proxy.runtime.aiokafka_settings import LONG_POLL_MS, create_client, create_topic, start_producer
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 REQUEST_LIMIT_MS = 5000
-RETRY_MS = 100
 METADATA_AGE_MS = 30_000
 TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 
@@ -75,9 +72,9 @@ class KafkaClients:
         self._topic_ids = topic_ids
         self._partition = TopicPartition(topic, 0)
         self._replication_factor = replication_factor
-        self._common = {
-            "bootstrap_servers": bootstrap_servers, "client_id": OWN_CLIENT_ID, "request_timeout_ms": REQUEST_LIMIT_MS,
-            "retry_backoff_ms": RETRY_MS, "metadata_max_age_ms": METADATA_AGE_MS,
+        self._common: dict[str, Any] = {
+            "bootstrap_servers": bootstrap_servers, "request_timeout_ms": REQUEST_LIMIT_MS,
+            "metadata_max_age_ms": METADATA_AGE_MS,
         }  # fmt: skip
         self._access = access
         self._producer: Any = None
@@ -107,7 +104,7 @@ class KafkaClients:
     async def reading(self, create: bool) -> AsyncIterator[PartitionLog]:
         """The topic from its beginning; with ``create`` it may be missing before. Raises one of ``failures``."""
         if create:
-            await self._make_topic()
+            await create_topic(self._access, self._topic, 1, self._replication_factor, TOPIC_CONFIGS, **self._common)
         # "none": a log that was truncated or replaced is an error.
         consumer = create_client(
             AIOKafkaConsumer, self._access, enable_auto_commit=False, auto_offset_reset="none",
@@ -120,14 +117,6 @@ class KafkaClients:
             yield PartitionLog(consumer, self._partition)
         finally:
             await _stop(consumer)
-
-    async def _make_topic(self) -> None:
-        admin = create_client(AIOKafkaAdminClient, self._access, **self._common)
-        try:
-            await admin.start()
-            await create_topic(admin, self._topic, 1, self._replication_factor, TOPIC_CONFIGS, REQUEST_LIMIT_MS)
-        finally:
-            await admin.close()
 
 
 async def _stop(consumer: Any) -> None:

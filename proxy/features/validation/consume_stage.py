@@ -22,9 +22,8 @@ from kafka_sidecar.proxy.exchanges.fetch import Sees
 from kafka_sidecar.proxy.exchanges.fetched_records import Key, Report, WaitRequired, check_crc
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchedStage, FetchServices, Looks, SharedStage, Show
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES
-from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of
 from kafka_sidecar.proxy.features.validation.rules import Applied, Consumed, MisconfiguredError, Rules
-from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, TopicConfigsKnown
+from kafka_sidecar.proxy.features.validation.stage import Origin, PolicyFetch, TopicConfigsKnown, sender_of
 from kafka_sidecar.proxy.relay.exchange import Client
 
 # Clients ask again by themselves, and applications do not get to see it: not all treat other errors of a Fetch so.

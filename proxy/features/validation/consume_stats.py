@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.features.validation.consume_stage import ConsumeReport
-from kafka_sidecar.proxy.features.validation.rejections import Origin
 from kafka_sidecar.proxy.features.validation.rules import MisconfiguredError
+from kafka_sidecar.proxy.features.validation.stage import Origin
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, rejection_keys
 from kafka_sidecar.proxy.telemetry.metrics import Family, counter
 

@@ -7,47 +7,42 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count, islice
 from secrets import choice
+from typing import Any
 
-from kafka_sidecar.codec.envelope import OpenRequest
-from kafka_sidecar.codec.records import BatchHeader
 from kafka_sidecar.policies.plans import Rejection
-from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
-from kafka_sidecar.proxy.features.validation.rules import Applied
-from kafka_sidecar.proxy.relay.exchange import Client
+from kafka_sidecar.proxy.exchanges.repeated import describe_batch
+from kafka_sidecar.proxy.features.validation.rules import describe_applied
+from kafka_sidecar.proxy.features.validation.stage import Origin
+from kafka_sidecar.proxy.telemetry.logs import timestamp
 
 MAX_RECENT = 1000  # rejected batches
 MAX_ERRORS = 20  # rejected records that are stored of each
-MAX_CLIENT_CHARS = 249  # of what clients call themselves
 DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's, without letters that look like digits
 PREFIX_DIGITS = 6  # of five bits
 
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Whose request has brought a batch."""
-
-    session: int | None = None  # number of the connection
-    client: str | None = None  # its address
-    client_id: str | None = None
-    client_software: str | None = None
-    principal: str | None = None
-    correlation_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a batch is from, and what applied to it."""
-
-    sender: Sender = Sender()
-    header: BatchHeader | None = None  # None: the data is not a batch
-    applied: Applied | None = None
-    letter_topic: str | None = None  # the dead letter topic to which its records go
-
-
-UNKNOWN = Origin()
+EXPLAINED = (
+    "id", "timestamp", "topic", "partition", "mode", "outcome", "policy", "reason", "message", "rejected_records",
+    "dead_letter_topic",
+)  # fmt: skip
+BY_POLICY = (
+    "Correct what the application sends: `records` has index and violation of the first rejected records, and "
+    "`kafka-sidecar policy test` validates records without a cluster. If the policy is wrong, change it at its "
+    "`source`; with mode shadow records are allowed and still counted."
+)
+OUTCOMES = {"enforce": "rejected", "hide": "hidden from the consumer", "mark": "marked for the consumer"}
+REMEDIES = {
+    "unreadable": "The data is not a valid record batch: look at the client's library, and at what is between the "
+    "client and the sidecar. A broker would have rejected it too, or stored what no consumer can read.",
+    "misconfigured": "This sidecar does not accept the topic's record.validation.policy: configure the policy under "
+    "policies:, or set the topic's config again.",
+    "timed_out": "Producers retry. If it happens again and again: the policy is slow, or the CPU limit is low; raise "
+    "validation.timeout or threads.count.",
+    "policy_failed": "The policy itself has failed: the log line `policy failed` has the traceback. Until it is fixed: "
+    "on_error: open for the policy, or mode: shadow for the topic.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +85,44 @@ class RecentRejections:
         """The last ones, newest first."""
         return islice(reversed(self._batches), number)
 
+    # As `feature.Rejections`
 
-def sender_of(client: Client, request: OpenRequest | None) -> Sender:
-    """The sender of a request, as far as it has introduced itself."""
-    return Sender(
-        client.number, client.host, _cut(request.client_id if request is not None else client.client_id),
-        _cut(client.client_software), _cut(client.principal), request.correlation_id if request is not None else None,
-    )  # fmt: skip
+    def rows(self, number: int) -> Iterable[dict[str, Any]]:
+        return map(_row, self.newest(number))
+
+    def explain(self, rejection_id: str) -> dict[str, Any] | None:
+        batch = self.find(rejection_id)
+        if batch is None:
+            return None
+        row, origin = _row(batch), batch.origin
+        return {
+            **{name: row[name] for name in EXPLAINED},
+            "records": [asdict(error) for error in batch.errors],
+            "client": asdict(origin.sender),
+            "batch": describe_batch(origin.header),
+            "configuration": describe_applied(origin.applied) if origin.applied is not None else None,
+            "remedy": REMEDIES.get(batch.reason if not batch.errors else "", BY_POLICY),
+        }
 
 
-def with_id(rejection: PartitionRejection, rejection_id: str) -> PartitionRejection:
-    """For the client: each message says how an operator finds out more."""
-    hint = f" (kafka-sidecar explain {rejection_id})"
-    errors = tuple((index, message + hint) for index, message in rejection.record_errors)
-    return PartitionRejection(rejection.error_code, rejection.message + hint, errors)
-
-
-def _cut(text: str | None) -> str | None:
-    return text[:MAX_CLIENT_CHARS] if text is not None else None
+def _row(batch: RejectedBatch) -> dict[str, Any]:
+    sender = batch.origin.sender
+    return {
+        "id": batch.id,
+        "timestamp": timestamp(batch.at),
+        "topic": batch.topic,
+        "partition": batch.partition,
+        "mode": batch.mode,
+        "outcome": OUTCOMES.get(batch.mode, "allowed"),
+        "policy": batch.policy,
+        "reason": batch.reason,
+        "message": batch.message,
+        "index": batch.index,
+        "rejected_records": batch.rejected_records,
+        "session": sender.session,
+        "client": sender.client,
+        "client_id": sender.client_id,
+        "client_software": sender.client_software,
+        "principal": sender.principal,
+        "dead_letter_topic": batch.origin.letter_topic,
+    }

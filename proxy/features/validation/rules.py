@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from kafka_sidecar.codec.topic_names import is_topic_name
 from kafka_sidecar.plugins.patterns import first_matcher
-from kafka_sidecar.plugins.settings import Settings
+from kafka_sidecar.plugins.settings import shown_settings
 from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.catalog import PolicyCatalog
 from kafka_sidecar.policies.contract import ALL, NO_POLICY, Hints, TopicMetadata, TopicPolicy
@@ -61,7 +61,12 @@ class Applied:
     mode: Mode
     percent: int
     source: str  # where the text is from, for a person
+    rejects_values: bool = field(init=False)  # whether batches may be rejected for their values
     _metadata: dict[tuple[int, bytes], TopicMetadata] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        rejects = self.plan.hints.access_values and self.mode == "enforce" and self.percent > 0
+        object.__setattr__(self, "rejects_values", rejects)
 
     def metadata(self, topic: str, partition: int, topic_id: bytes) -> TopicMetadata:
         """What policies are shown of a partition: made once, as making it takes as long as asking a policy."""
@@ -255,19 +260,13 @@ def hash_of(value: object) -> str:
 
 def describe_rule(rule: Rule) -> dict[str, Any]:
     """One policy of a topic. Built-in policies have all settings with a value, others those that they were given."""
-    own = getattr(rule.policy, "settings", None)
-    settings = (
-        own.model_dump(mode="json", fallback=str, exclude_none=True)
-        if isinstance(own, Settings)
-        else dict(rule.settings)
-    )
     return {
         "name": rule.name,
         "class": f"{type(rule.policy).__module__}:{type(rule.policy).__qualname__}",
         "argument": rule.text,
         "on_error": "open" if rule.fail_open else "closed",
         "reads": parts_read(rule.hints),
-        "settings": hide_secrets(settings),
+        "settings": hide_secrets(shown_settings(rule.policy, rule.settings)),
     }
 
 
@@ -278,8 +277,3 @@ def parts_read(hints: Hints) -> str:
     parts += ["headers"] if hints.access_headers else []
     parts += ["sizes and timestamps"] if hints.access_metadata else []
     return ", ".join(parts) or "the batch header only, without decompression"
-
-
-def _values(settings: Settings) -> dict[str, Any]:
-    """Those that have a value."""
-    return settings.model_dump(mode="json", fallback=str, exclude_none=True)

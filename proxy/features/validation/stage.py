@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,7 @@ from kafka_sidecar.policies.plans import (
     truncate_message,
 )
 from kafka_sidecar.proxy.exchanges.limits import MAX_INLINE_BYTES, MAX_LIGHT_INFLATED, is_light, takes_long
-from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, StageRun, TopicRun
+from kafka_sidecar.proxy.exchanges.produce import PartitionRecords, Stage, StageRun, TopicRun
 from kafka_sidecar.proxy.exchanges.produce_response import (
     UNKNOWN_TOPIC,
     PartitionRejection,
@@ -34,7 +35,6 @@ from kafka_sidecar.proxy.exchanges.produce_response import (
     without_errors,
 )
 from kafka_sidecar.proxy.features.refused import Letters, RefusedBatch
-from kafka_sidecar.proxy.features.validation.rejections import Origin, sender_of, with_id
 from kafka_sidecar.proxy.features.validation.rules import Applied, MisconfiguredError, Rules
 from kafka_sidecar.proxy.relay.exchange import Client
 
@@ -46,6 +46,7 @@ Verdict = list[Rejection] | PolicyFailedError | InvalidBatch | TimeoutError
 ACCEPTED: Verdict = []
 MAX_INLINE_LETTERS = 200  # records that are copied while others wait
 MAX_INLINE_LETTER_BYTES = 256 << 10
+MAX_CLIENT_CHARS = 249  # of what clients call themselves
 GivenUp = frozenset[tuple[str, object]]
 
 
@@ -63,10 +64,36 @@ class TopicConfigsKnown(Need):
     """Wait until the configs of topics are known. Answered with why they are not, if it takes too long, or None."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Whose request has brought a batch."""
+
+    session: int | None = None  # number of the connection
+    client: str | None = None  # its address
+    client_id: str | None = None
+    client_software: str | None = None
+    principal: str | None = None
+    correlation_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a batch is from, and what applied to it."""
+
+    sender: Sender = Sender()
+    header: BatchHeader | None = None  # None: the data is not a batch
+    applied: Applied | None = None
+    letter_topic: str | None = None  # the dead letter topic to which its records go
+
+
+UNKNOWN = Origin()
+
+
 class Report(Protocol):
     """Counts and logs what policies decide."""
 
-    def validated(self, headers: int, inflated: int, records: int) -> None: ...
+    batches: Counter[str]  # that they have looked at: from the "header" alone, or with "contents"
+    records: int  # of these
 
     # The next ones return the id of the rejection, for the client.
 
@@ -98,12 +125,49 @@ class Terms:
     letters: Letters | None = None
 
 
+class TopicConfigs(Protocol):
+    """The policies that are set on topics with Kafka's own tools."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether they are known here."""
+
+
+class ValidationStage(Stage):
+    """The policies that are current."""
+
+    __slots__ = ("_configs", "_terms", "is_stable")
+
+    def __init__(self, terms: Terms, configs: TopicConfigs | None) -> None:
+        self._terms = terms
+        self._configs = configs
+        self.is_stable: bool = configs is None  # otherwise a topic's policy may be set at any time
+
+    def configs_are_known(self) -> bool:
+        return self._configs is None or self._configs.ready
+
+    def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
+        """A request for topics without a policy need not be collected: its bytes are relayed as they come (D1)."""
+        if not self.configs_are_known():
+            return True
+        if self._terms.rules.are_empty:
+            return False
+        return not topics or any(name is None or self._has_policy(name, topic_id) for name, topic_id in topics)
+
+    def _has_policy(self, topic: str, topic_id: bytes) -> bool:
+        try:
+            return self._terms.rules.of(topic, topic_id) is not None
+        except MisconfiguredError:
+            return True
+
+    def start(self, client: Client, version: int) -> ValidationRun:
+        return ValidationRun(self._terms, client, not self.configs_are_known())
+
+
 class ValidationRun(StageRun):
     """The policies that apply to one request."""
 
-    __slots__ = (
-        "_client", "_room", "_time_left", "_waits_for_configs", "headers", "inflated", "records", "request", "terms",
-    )  # fmt: skip
+    __slots__ = ("_client", "_room", "_time_left", "_waits_for_configs", "request", "terms")
 
     wants_response = False
 
@@ -111,7 +175,6 @@ class ValidationRun(StageRun):
         self.terms = terms  # those that are current now, whatever is reloaded meanwhile
         self._client = client
         self.request: OpenRequest | None = None
-        self.headers = self.inflated = self.records = 0  # what is validated
         self._waits_for_configs = waits_for_configs
         self._time_left: TimeLeft | None = None
         self._room = terms.max_record_errors  # that the response may still have
@@ -164,7 +227,6 @@ class ValidationRun(StageRun):
 
     def sent(self) -> None:
         self.request = None  # it keeps the whole frame, and the broker may take its time
-        self.terms.report.validated(self.headers, self.inflated, self.records)
 
 
 class TopicValidation(TopicRun):
@@ -180,7 +242,7 @@ class TopicValidation(TopicRun):
         self._plan = plan = applied.plan
         self._inline_limit = min(run.terms.limit, MAX_INLINE_BYTES, plan.bytes_at_once)
         self.needs_records: bool = plan.needs_records
-        self.validates = plan.hints.access_values and applied.mode == "enforce" and applied.percent > 0
+        self.validates = applied.rejects_values
 
     def expect(self, partitions: Sequence[PartitionRecords]) -> None:
         return
@@ -267,13 +329,9 @@ class TopicValidation(TopicRun):
 
     def _count(self, batch: Batch) -> None:
         """The policies have looked at a batch, and inside it or not."""
-        run, records = self._run, batch.header.count
-        if self.needs_records:
-            run.inflated += 1
-        else:
-            run.headers += 1
-        if records > 0:  # what a header says, if its batch was not inflated
-            run.records += records
+        report = self._run.terms.report
+        report.batches["contents" if self.needs_records else "header"] += 1
+        report.records += max(batch.header.count, 0)  # what a header says, if its batch was not inflated
 
     def _settle(self, partition: PartitionRecords, topic: TopicMetadata, verdict: Verdict) -> Steps[None] | None:
         """Count what the policies say, and reject the batch if they are enforced."""
@@ -365,6 +423,25 @@ class TopicValidation(TopicRun):
         self._miss(topic, 1, enforced)
         if enforced:
             partition.rejection = with_id(_of_structure(why), found)
+
+
+def sender_of(client: Client, request: OpenRequest | None) -> Sender:
+    """The sender of a request, as far as it has introduced itself."""
+    return Sender(
+        client.number, client.host, _cut(request.client_id if request is not None else client.client_id),
+        _cut(client.client_software), _cut(client.principal), request.correlation_id if request is not None else None,
+    )  # fmt: skip
+
+
+def with_id(rejection: PartitionRejection, rejection_id: str) -> PartitionRejection:
+    """For the client: each message says how an operator finds out more."""
+    hint = f" (kafka-sidecar explain {rejection_id})"
+    errors = tuple((index, message + hint) for index, message in rejection.record_errors)
+    return PartitionRejection(rejection.error_code, rejection.message + hint, errors)
+
+
+def _cut(text: str | None) -> str | None:
+    return text[:MAX_CLIENT_CHARS] if text is not None else None
 
 
 def _of_failure(failure: PolicyFailedError) -> PartitionRejection:

@@ -10,13 +10,8 @@ from dataclasses import dataclass, field
 from kafka_sidecar.plugins.values import Histogram
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata, UnavailableError
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
-from kafka_sidecar.proxy.features.validation.rejections import (
-    MAX_ERRORS,
-    UNKNOWN,
-    Origin,
-    RecentRejections,
-    RejectedBatch,
-)
+from kafka_sidecar.proxy.features.validation.rejections import MAX_ERRORS, RecentRejections, RejectedBatch
+from kafka_sidecar.proxy.features.validation.stage import UNKNOWN, Origin
 from kafka_sidecar.proxy.telemetry.log_limiter import LogLimiter, redact_error
 from kafka_sidecar.proxy.telemetry.metrics import Durations, Family, counter, histogram
 
@@ -37,7 +32,7 @@ class ValidationStats:
     rejections: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # (policy, mode) -> batches
     batches: Counter[str] = field(default_factory=Counter)  # by depth: "header" (without decompression), "contents"
-    records: int = 0
+    records: int = 0  # of these
     omitted_errors: int = 0  # record errors for which a response had no room
     recent: RecentRejections = field(default_factory=RecentRejections)
     # Whether a topic has series of its own whatever other names clients send.
@@ -64,14 +59,6 @@ class ValidationStats:
             "Record errors beyond limits.max_record_errors, of which a response has only the number",
             self.omitted_errors,
         )
-
-    def validated(self, headers: int, inflated: int, records: int) -> None:
-        """Policies have validated batches, from the header alone or with contents, with ``records`` in all."""
-        if headers:
-            self.batches["header"] += headers
-        if inflated:
-            self.batches["contents"] += inflated
-        self.records += records
 
     def rejected(
         self, topic: TopicMetadata, rejections: list[Rejection], enforced: bool, origin: Origin = UNKNOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,7 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.mistakes import ConfigError
 from kafka_sidecar.proxy.exchanges.fetched_stages import FetchServices
 from kafka_sidecar.proxy.exchanges.held_clients import HiddenOffsets
-from kafka_sidecar.proxy.exchanges.produce import Stage
-from kafka_sidecar.proxy.features.feature import Feature, Site, Stages, TopicPolicies
+from kafka_sidecar.proxy.features.feature import Feature, Rejections, Site, Stages, TopicPolicies
 from kafka_sidecar.proxy.features.refused import Letters
 from kafka_sidecar.proxy.features.validation.consume_stage import (
     WITHHELD,
@@ -29,16 +28,15 @@ from kafka_sidecar.proxy.features.validation.consume_stage import (
 from kafka_sidecar.proxy.features.validation.consume_stats import ConsumeStats
 from kafka_sidecar.proxy.features.validation.from_config import rules
 from kafka_sidecar.proxy.features.validation.rules import Rules, TopicConfig
-from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationRun
+from kafka_sidecar.proxy.features.validation.stage import PolicyFetch, Terms, TopicConfigsKnown, ValidationStage
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats, durations_of
-from kafka_sidecar.proxy.relay.exchange import Client
 from kafka_sidecar.proxy.runtime.performer import Performer, PlugInFetches
 from kafka_sidecar.proxy.telemetry.metrics import Family
 
 MAX_CONFIGS_WAIT_S = 10.0  # producers give a request 30 s
 
 
-class Validator(Stage, Feature):
+class Validator(Feature):
     """The current rules. A request that has begun is validated by those that were current then."""
 
     def __init__(
@@ -109,18 +107,22 @@ class Validator(Stage, Feature):
         return self.rules.files()
 
     def stages(self) -> Stages:
+        stage = ValidationStage(self._terms, self._topic_configs)
         if not self.rules.consume:
-            return Stages(produce=(self,))
-        terms = ConsumeTerms(self.rules, self.consume_stats, self._id_of, lambda: not self._waits_for_configs)
+            return Stages(produce=(stage,))
+        terms = ConsumeTerms(self.rules, self.consume_stats, self._id_of, stage.configs_are_known)
         services = self._fetching
         return Stages(
-            produce=(self,), fetch=(CheckStage(terms, services),), acquired=(ShareCheckStage(terms, services),)
+            produce=(stage,), fetch=(CheckStage(terms, services),), acquired=(ShareCheckStage(terms, services),)
         )
 
     def families(self) -> Iterable[Family]:
         yield from self.stats.families()
         yield from self.consume_stats.families()
         yield durations_of(self.rules.calls)
+
+    def rejections(self) -> Rejections:
+        return self.stats.recent
 
     def topic_state(self, name: str) -> Mapping[str, Any]:
         rule = self.rules.consume_rule(name)
@@ -151,32 +153,6 @@ class Validator(Stage, Feature):
     def _is_configured(self, names: Collection[str], topic: str) -> bool:
         """Whether the file names the topic, or a policy is set on it with Kafka's own tools."""
         return topic in names or (self._topic_configs is not None and self._topic_configs.policy_of(topic) != NO_POLICY)
-
-    @property
-    def _waits_for_configs(self) -> bool:
-        return self._topic_configs is not None and not self._topic_configs.ready
-
-    @property
-    def is_stable(self) -> bool:
-        """A topic's policy may be set at any time with Kafka's own tools, if that is configured."""
-        return self._topic_configs is None
-
-    def applies(self, topics: Sequence[tuple[str | None, bytes]]) -> bool:
-        """A request for topics without a policy need not be collected: its bytes are relayed as they come (D1)."""
-        if self._waits_for_configs:
-            return True
-        if self.rules.are_empty:
-            return False
-        return not topics or any(name is None or self._has_policy(name, topic_id) for name, topic_id in topics)
-
-    def _has_policy(self, topic: str, topic_id: bytes) -> bool:
-        try:
-            return self.rules.of(topic, topic_id) is not None
-        except ValueError:
-            return True
-
-    def start(self, client: Client, version: int) -> ValidationRun:
-        return ValidationRun(self._terms, client, self._topic_configs is not None and self._waits_for_configs)
 
     async def _wait_for_configs(self) -> str | None:
         """Wait until the configs of topics are known; why they are not, where it takes too long."""

@@ -14,6 +14,7 @@ from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.tls.live_tls import LiveTls
 from kafka_sidecar.proxy.telemetry.tls_failures import explain_to, reason_of
 
+OWN_CLIENT_ID = "kafka-sidecar"  # of the sidecar's own requests
 CLOSE_S = 10.0  # for the end of TLS, with all that was written before it, to reach a peer
 
 P = TypeVar("P", bound=asyncio.Protocol)

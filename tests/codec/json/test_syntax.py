@@ -250,6 +250,7 @@ def test_a_truncated_document_is_validated_only_up_to_its_end(text: bytes, befor
         assert (found is None) == strict(text[:cut])
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("module", sparse([syntax, python], of=2))
 @pytest.mark.parametrize("size", sparse([0, 1, 65_500, 65_536, 70_000, 200_000], of=4))
 def test_the_end_of_a_value_is_found_however_long_it_is(module: Any, size: int) -> None:
@@ -258,6 +259,7 @@ def test_the_end_of_a_value_is_found_however_long_it_is(module: Any, size: int) 
             assert module.after_value(b"[ " + value + after, 2) == 2 + len(value)
 
 
+@pytest.mark.bulk
 def test_a_fault_of_a_long_text_is_found_where_it_is() -> None:
     text = b"[" + b"1," * 100_000
     for module in (syntax, python):

@@ -169,6 +169,7 @@ def test_removing_headers_rewrites_only_the_record_length_and_header_count(
     )
 
 
+@pytest.mark.bulk
 def test_corrupt_but_readable_records_are_edited_correctly() -> None:
     edited = 0
     for seed in range(1000):
@@ -238,6 +239,7 @@ def test_the_limit_applies_to_the_size_after_lengths_were_shortened() -> None:
         with_header(records, b"", b"", limit=size - 1)
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("limit", [100 << 20, 2**62])
 def test_a_result_over_the_limit_is_rejected_before_memory_is_allocated(limit: int) -> None:
     records = records_of([NewRecord(b"v")] * 100_000)

@@ -132,7 +132,7 @@ def test_the_table_is_written_and_shown_in_the_report(spark: SparkSession, tmp_p
 
 @pytest.mark.parametrize("flags", [["--watch"]])
 def test_dead_letter_topics_are_not_read_again_and_again(flags: list[str]) -> None:
-    from typer.testing import CliRunner
+    from support.commands import CliRunner
 
     from kafka_sidecar.pipeline.cli import app
 

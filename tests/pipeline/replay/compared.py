@@ -18,7 +18,7 @@ from kafka_sidecar.pipeline.replay.validation import find_applied, open_rules
 from kafka_sidecar.policies.contract import WHOLE_BATCH, TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.config.loading import Config
-from kafka_sidecar.proxy.features.validation.rejections import UNKNOWN, Origin
+from kafka_sidecar.proxy.features.validation.stage import UNKNOWN, Origin
 from kafka_sidecar.proxy.features.validation.stats import ValidationStats
 from pipeline.records.logs import APPENDED_AT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.pipeline.cli import app
 from kafka_sidecar.pipeline.replay.command import Request, parse_bound, parse_grouping, replay_policy

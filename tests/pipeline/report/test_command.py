@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import parquet
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.pipeline.cli import app
 from kafka_sidecar.pipeline.report.sections import Report

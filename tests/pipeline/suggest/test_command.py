@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from harness.cluster import Cluster
 from pyspark.sql import SparkSession
 from rich.console import Console
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.codec.records import batches, build_batch
 from kafka_sidecar.pipeline.cli import app

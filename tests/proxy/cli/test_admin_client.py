@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from harness.ports import free_ports
 from support.admin import command, get_json
+from support.commands import CliRunner
 from support.rejecting import SECRET, guarded, rejected
-from typer.testing import CliRunner
 
 from kafka_sidecar.proxy.cli import admin_client, pages
 from kafka_sidecar.proxy.cli.main import app

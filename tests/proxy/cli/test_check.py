@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from support.commands import CliRunner
+from typer.testing import Result
 
 from kafka_sidecar.proxy.cli.main import app
 

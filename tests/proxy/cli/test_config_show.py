@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import yaml
 from support.admin import command, pages
+from support.commands import CliRunner
 from support.examples import some
 from support.fake_broker import FakeBroker
 from support.pages import all_pages
 from support.snapshots import admin_port
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.proxy.cli.config_show import lines_of, scalar

@@ -11,11 +11,12 @@ import pytest
 import yaml
 from harness.ports import free_ports
 from support import oracle
+from support.commands import CliRunner
 from support.fake_broker import Answer, FakeBroker, Request, fixed, hang_up, stall
 from support.http_registry import running as running_registry
 from support.in_process import config
 from support.secured_broker import PASSWORD, secured
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.cli.connect.checks import check_all, summary
@@ -78,12 +79,13 @@ async def test_a_broker_that_says_its_versions_in_version_0_alone_is_asked_in_th
         broker.answers[ApiKey.API_VERSIONS] = answer(known)
         assert f"ok       bootstrap {broker.address}: answers: no TLS" in await lines(broker)
         broker.answers[ApiKey.API_VERSIONS] = answer([{"api_key": 3, "min_version": 0, "max_version": 8}])
-        found = await lines(broker)
+        found = await lines(broker, topics=[{"name": "orders"}])
         assert f"ok       bootstrap {broker.address}: answers: no TLS" in found
         assert (
             f"failed   versions {broker.address}: Metadata 0 to 8, 12 is needed; use brokers of Kafka 3.9 or newer"
             in found
         )
+        assert "skipped  topic orders: the broker is too old (topics (entry 1))" in found
 
 
 async def test_servers_of_two_clusters_are_a_mistake() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.proxy.cli.main import app
 

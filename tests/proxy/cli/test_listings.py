@@ -8,12 +8,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from support import oracle
 from support.admin import command, pages
+from support.commands import CliRunner
 from support.dialogue import request
 from support.fake_broker import FakeBroker
 from support.in_process import connected, port_of
 from support.rejecting import SECRET, guarded, produce, rejected
 from support.snapshots import admin_port
-from typer.testing import CliRunner
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.proxy.cli.main import app

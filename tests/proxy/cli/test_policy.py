@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.commands import CliRunner
 from support.pages import ROOT
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from kafka_sidecar.policies.builtin.require_header import MESSAGE
 from kafka_sidecar.policies.contract import RecordValidationPolicy, TopicMetadata, Unresolved

@@ -87,6 +87,7 @@ def in_entry(section: str, name: str, value: Any) -> dict[str, Any]:
 CODE = {("policies",), ("interceptors",), ("topics",), ("validation", "class_name")}  # names, of which some are unknown
 
 
+@pytest.mark.bulk
 def test_both_agree_on_every_value_of_every_setting(tmp_path: Path) -> None:
     locations = [one for one in settings() if one not in CODE]
     configs = [with_value(one, value) for at, one in enumerate(locations) for value in some(VALUES, of=16, at=at)]

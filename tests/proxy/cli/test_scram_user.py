@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.security.sasl.users import knows, read_users

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from harness.ports import free_ports
 from support.admin import command, pages
+from support.commands import CliRunner
 from support.fake_broker import FakeBroker
 from support.snapshots import admin_port, family, sidecar, snapshot, worker
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from kafka_sidecar.proxy.cli import output
 from kafka_sidecar.proxy.cli.main import app

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from support.commands import CliRunner
 
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.cli.main import app

@@ -31,7 +31,7 @@ from support.commit_requests import (
     without,
 )
 from support.driven import driven
-from support.interception import Given, Intercepting
+from support.interception import NOW, Given, Intercepting
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
@@ -67,7 +67,10 @@ def test_an_unchanged_commit_is_the_clients_frame_and_on_commit_runs_once_it_has
     }  # fmt: skip
     assert interceptor.asked == interceptor.committed == [want]
     context = interceptor.committed[0].context
-    assert (context.group_id, context.client_id, context.api_version) == ("g", "app", version)
+    client = intercepting.client
+    assert (context.session, context.client_id, context.client_software) == (7, "app", client.client_software)
+    assert (context.principal, context.host) == (client.principal, client.host)
+    assert (context.group_id, context.api_version, context.clock()) == ("g", version, NOW)
     assert context.transactional_id == ("tx" if key == IN_TRANSACTION else None)
     names_members = key != IN_TRANSACTION or version >= FIRST_WITH_MEMBERS_IN_TRANSACTIONS
     assert (context.generation_id, context.member_id) == ((3, "m") if names_members else (-1, ""))
@@ -234,7 +237,7 @@ def test_stages_run_in_their_order_and_each_gets_what_it_has_given_back() -> Non
     intercepting, stages = Intercepting(), [Adding(1), Adding(100)]
     services = intercepting.services
     stages[1].counts = Counter()
-    commits = CommitsStage(PLAIN, stages, services.name_of, services.context)
+    commits = CommitsStage(PLAIN, stages, services.name_of, services.clock)
     exchange = driven(commits, version=8, client=intercepting.client)
     assert exchange is not None
     request = exchange.request(commit_request(PLAIN, 8, {"orders": {0: (10, ""), 1: (20, "")}}))

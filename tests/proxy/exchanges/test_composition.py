@@ -16,7 +16,7 @@ from support.driven import Driven
 from support.features import started
 from support.fetches import fetch_request, request_in, values_by_partition
 from support.interception import fetch_response
-from support.pages import ROOT
+from support.pages import ROOT, statements
 from support.produce_requests import batch, produce_request, results
 from support.share_fetches import partition as share_partition
 from support.share_fetches import partitions_in, share_response
@@ -231,12 +231,13 @@ def test_a_batch_that_is_rejected_all_the_same_is_rejected(code: int, times: int
     assert len(seen) == times
 
 
+@pytest.mark.bulk
 def test_no_exchange_is_created_with_another_one() -> None:
     """What has to happen before and after is a stage of the same exchange, or a gate of the session."""
     nested = [
         node.name
         for path in (ROOT / "proxy").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in statements(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef) and _takes_exchange(node)
     ]
     assert nested == []

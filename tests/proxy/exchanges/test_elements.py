@@ -13,6 +13,7 @@ from kafka_sidecar.proxy.exchanges.elements import CREATE_TOPICS, DELETE_TOPICS
 from kafka_sidecar.proxy.exchanges.messages import Rejection
 
 WHY = Rejection(44, "no")
+INVALID_REQUEST = 42
 NAMES = st.lists(st.tuples(st.text("ab", min_size=1, max_size=2), st.booleans()), max_size=8)
 
 
@@ -21,32 +22,39 @@ def created(names: list[str]) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=tuple(topics))
 
 
+def once(asked: list[tuple[str, bool]]) -> dict[str, int | None]:
+    """Names in their order, with the error of ours. One that is rejected and named twice has its result once."""
+    names = [name for name, _ in asked]
+    rejected = {name for name, is_rejected in asked if is_rejected}
+    return {name: (INVALID_REQUEST if names.count(name) > 1 else 44) if name in rejected else None for name in names}
+
+
 @given(NAMES, st.integers(0, 99))
 def test_results_of_brokers_and_ours_keep_the_order_of_the_request(asked: list[tuple[str, bool]], seed: int) -> None:
-    names = [name for name, _ in asked]
+    names, codes = [name for name, _ in asked], once(asked)
     cut = CREATE_TOPICS.cut(created(names), [WHY if is_rejected else None for _, is_rejected in asked])
-    assert [topic.name for topic in cut.request.topics] == [name for name, is_rejected in asked if not is_rejected]
+    assert [topic.name for topic in cut.request.topics] == [name for name in names if codes[name] is None]
     of_broker = [CreatableTopicResult(name=topic.name, configs=()) for topic in cut.request.topics]
     if cut.rejected:  # otherwise the broker's order is the client's
         random.Random(seed).shuffle(of_broker)
     results = cut.complete(of_broker)
-    assert [one.name for one in results] == names
-    twice = {name for name in names if names.count(name) > 1}
-    for (name, is_rejected), one in zip(asked, results, strict=True):
-        assert name in twice or one.error_code == (44 if is_rejected else 0)
+    assert [one.name for one in results if codes[one.name] is not None] == [
+        name for name, code in codes.items() if code is not None
+    ]
+    assert [one.name for one in results if codes[one.name] is None] == [name for name in names if codes[name] is None]
+    assert all(one.error_code == (codes[one.name] or 0) for one in results)
 
 
 @given(NAMES)
 def test_a_request_is_answered_where_all_of_it_is_rejected_and_unchanged_where_nothing_is(
     asked: list[tuple[str, bool]],
 ) -> None:
-    request = created([name for name, _ in asked])
+    request, codes = created([name for name, _ in asked]), once(asked)
     cut = CREATE_TOPICS.cut(request, [WHY if is_rejected else None for _, is_rejected in asked])
-    rejected = [is_rejected for _, is_rejected in asked]
-    assert (cut.answer is not None) == (bool(asked) and all(rejected))
-    assert (cut.request is request) == (not any(rejected))
+    assert (cut.answer is not None) == (bool(asked) and None not in codes.values())
+    assert (cut.request is request) == (set(codes.values()) <= {None})
     if cut.answer is not None:
-        assert [topic.name for topic in cut.answer.topics] == [name for name, _ in asked]  # type: ignore[attr-defined]
+        assert [topic.name for topic in cut.answer.topics] == list(codes)  # type: ignore[attr-defined]
 
 
 def test_what_a_broker_adds_is_kept_and_one_result_for_two_elements_stays_one() -> None:

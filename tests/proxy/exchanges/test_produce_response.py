@@ -29,10 +29,9 @@ from kafka_sidecar.codec.messages.produce import (
     TopicProduceResponse,
 )
 from kafka_sidecar.codec.scan import scan_produce
+from kafka_sidecar.proxy.exchanges.produce import build_response, merge_response
 from kafka_sidecar.proxy.exchanges.produce_response import (
     PartitionRejection,
-    build_response,
-    merge_response,
     name_rejected,
     summarize,
 )

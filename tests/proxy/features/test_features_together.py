@@ -200,7 +200,7 @@ def composed(features: Any) -> dict[str, list[str]]:
 # Of all features together, where there is more than the check of rules; in the order of design D8.
 ORDER = {
     "PRODUCE": [
-        "CheckProduce", "HeadStage", "RejectStage", "HabitsStage", "SegmentStage", "Validator", "SendStage",
+        "CheckProduce", "HeadStage", "RejectStage", "HabitsStage", "SegmentStage", "ValidationStage", "SendStage",
         "ObjectStage", "SplitStage",
     ],
     "FETCH": ["CheckFetchRun", "AssembleStage", "SafeOffsetStage", "CheckStage", "ConsumeStage"],
@@ -215,7 +215,7 @@ ORDER = {
     "SHARE_ACKNOWLEDGE": ["CheckSharedRun"],
     "DESCRIBE_TOPIC_PARTITIONS": ["CheckPagesRun"],
     "STREAMS_GROUP_HEARTBEAT": ["CheckStreamsRun", "StreamsRun"],
-    "CREATE_TOPICS": ["CheckRun", "CreationRun", "AlterConfigsRun"],
+    "CREATE_TOPICS": ["CheckCreationRun", "CreationRun", "AlterConfigsRun"],
     "ALTER_CONFIGS": ["CheckRun", "GuardTopicsRun", "AlterConfigsRun"],
     "INCREMENTAL_ALTER_CONFIGS": ["CheckRun", "IncrementalRun", "AlterConfigsRun"],
     "DELETE_TOPICS": ["CheckRun", "GuardTopicsRun", "DeleteTopicsRun"],

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support import oracle
 from support.broker_responses import DOMAIN, TOPIC_ID, as_rewritten, asked, broker, named
 from support.dialogue import HOST, Dialogue, pieces, response
+from support.examples import sparse
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.message import decode, encode, replace_fields
@@ -252,21 +253,22 @@ def test_padding_takes_exactly_its_room(room: int) -> None:
 
 @cache
 def with_long_lists_of_aborted_transactions() -> Any:
-    aborted = [{"producer_id": n, "first_offset": n} for n in range(100_000)]
+    aborted = [{"producer_id": n, "first_offset": n} for n in sparse(range(62_000), of=10)]  # 1 MiB
     partitions = [{**partition(Random(1), index, 100), "aborted_transactions": aborted} for index in range(2)]
     return named(
         ApiKey.FETCH, 17, responses=[{"topic_id": TOPIC_ID, "partitions": partitions}], node_endpoints=[broker(10)]
     )
 
 
+@pytest.mark.bulk
 def test_what_is_between_two_runs_of_records_can_have_megabytes() -> None:
-    check((ApiKey.FETCH, 17), with_long_lists_of_aborted_transactions(), list(range(0, 5_000_000, 256_000)))
+    check((ApiKey.FETCH, 17), with_long_lists_of_aborted_transactions(), list(range(0, 2_200_000, 128_000)))
 
 
 def test_it_is_buffered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints_module, "MAX_STRUCT_BYTES", 1 << 20)
+    monkeypatch.setattr(endpoints_module, "MAX_STRUCT_BYTES", 1 << 16)
     frame = oracle.response_frame(with_long_lists_of_aborted_transactions(), 1)
-    chunks = pieces(frame, list(range(0, len(frame), 256_000)))
+    chunks = pieces(frame, list(range(0, len(frame), 32_000)))
     dialogue = Dialogue().client(asked(ApiKey.FETCH, 17)).broker(*chunks)
     assert dialogue.cause == "unreadable_response"
     assert "without the end of a struct" in dialogue.detail

@@ -64,6 +64,7 @@ def test_a_response_in_many_chunks_is_the_same(pair: Pair) -> None:
     assert relayed(pair, frame, [9, 30, len(frame) - 2]).to_client == whole
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("pair", some(NAMING, of=3), ids=name)
 def test_very_many_brokers_are_replaced_while_others_have_their_turns(pair: Pair) -> None:
     """A client may ask for 10,000 coordinators."""

@@ -41,7 +41,10 @@ async def name(topics: TopicNameCache, topic_id: bytes) -> str | None:
 
 
 def metadata(version: int, **names: bytes) -> bytes:
-    listed = [{"topic_id": topic_id, "name": name} for name, topic_id in names.items()]
+    listed = [
+        {"topic_id": topic_id, "name": name, "error_code": 0 if topic_id != NO_ID else 3}
+        for name, topic_id in names.items()
+    ]
     return oracle.encoded(oracle.response(3, version, topics=listed))
 
 
@@ -64,6 +67,22 @@ def test_topics_without_id_or_name_are_ignored() -> None:
     topics.learn(learnt(metadata(12, orders=bytes(16)), 0, 12))
     topics.learn(learnt(oracle.encoded(oracle.response(3, 12, topics=[{"topic_id": ORDERS, "name": None}])), 0, 12))
     assert len(topics) == 0
+
+
+def test_an_id_that_a_client_has_put_beside_a_name_is_not_learned_from_the_error_that_repeats_both() -> None:
+    topics = TopicNameCache(Cluster().request_names)
+    repeated = [{"topic_id": ORDERS, "name": "bills", "error_code": 42}, {"topic_id": BILLS, "name": "bills"}]
+    topics.learn(learnt(oracle.encoded(oracle.response(3, 11, topics=repeated)), 0, 11))
+    assert (topics.name_of(ORDERS), topics.name_of(BILLS), topics.id_of("bills")) == (None, "bills", BILLS)
+
+
+@pytest.mark.parametrize("error_code", [29, 5, 17, 42])
+def test_what_a_client_may_not_see_is_there_for_others(error_code: int) -> None:
+    topics = TopicNameCache(Cluster().request_names)
+    topics.learn(learnt(metadata(12, orders=ORDERS), 0, 12))
+    denied = [{"topic_id": NO_ID, "name": "orders", "error_code": error_code}]
+    topics.learn(learnt(oracle.encoded(oracle.response(3, 12, topics=denied)), 0, 12))
+    assert topics.id_of("orders") == ORDERS
 
 
 def test_a_response_that_would_block_the_loop_is_not_read() -> None:

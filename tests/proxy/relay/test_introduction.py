@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 from support import oracle
-from support.dialogue import request
+from support.dialogue import Dialogue, request
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.proxy.relay.exchange import Pass
-from kafka_sidecar.proxy.relay.introduction import Identity, client_id_of, software_of
-from kafka_sidecar.proxy.relay.routes import Known, Routes
-from kafka_sidecar.proxy.telemetry.metrics import Metrics
+from kafka_sidecar.proxy.relay.introduction import client_id_of, software_of
+from kafka_sidecar.proxy.relay.routes import Known
 
 SOFTWARE = {"client_software_name": "librdkafka", "client_software_version": "2.16"}
 
@@ -39,11 +38,12 @@ def test_a_request_that_ends_in_its_header_is_an_error() -> None:
 
 
 def test_what_was_allowed_to_other_software_is_forgotten() -> None:
-    identity, route = Identity(), Routes(Metrics(), lambda key, version: None, lambda key, version: None).add(9)
-    identity.client_software = "librdkafka 2.16"
-    identity.memo.note(9, Known(route, Pass(b"head"), None))
+    session = Dialogue().session
+    route = session.routes.add(9)
+    session.client_software = "librdkafka 2.16"
+    session.memo.note(9, Known(route, Pass(b"head"), None))
     frame = bytes(12) + b"head and more"
-    identity.client_software = "librdkafka 2.16"
-    assert identity.memo.find(route, 9, frame, 0, len(frame)) is not None
-    identity.client_software = "librdkafka 1.9"
-    assert identity.memo.find(route, 9, frame, 0, len(frame)) is None
+    session.client_software = "librdkafka 2.16"
+    assert session.memo.find(route, 9, frame, 0, len(frame)) is not None
+    session.client_software = "librdkafka 1.9"
+    assert session.memo.find(route, 9, frame, 0, len(frame)) is None

@@ -21,8 +21,8 @@ from support.fake_broker import FakeBroker, Request, stall
 from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
-from kafka_sidecar.proxy.features.topic_configs import kafka_clients
 from kafka_sidecar.proxy.features.topic_configs.kafka_clients import KafkaClients
+from kafka_sidecar.proxy.runtime import aiokafka_settings
 from kafka_sidecar.proxy.runtime.aiokafka_settings import (
     CONNECTING,
     GO_ON,
@@ -124,7 +124,7 @@ async def test_no_client_of_the_store_lets_brokers_create_a_topic() -> None:
 async def test_a_failure_while_no_broker_is_there_is_not_replaced_by_a_cancellation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kafka_clients, "RETRY_MS", 60_000)  # the fetch waits when the consumer is stopped
+    monkeypatch.setattr(aiokafka_settings, "RETRY_MS", 60_000)  # the fetch waits when the consumer is stopped
     before = asyncio.all_tasks()
     async with FakeBroker(1) as broker:
         broker.answers |= {ApiKey.METADATA: metadata, ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: stall}
@@ -177,6 +177,13 @@ class Admin:
     def __init__(self, code: int) -> None:
         self.code = code
         self.wanted: list[Any] = []
+        self.calls: list[str] = []
+
+    async def start(self) -> None:
+        self.calls.append("start")
+
+    async def close(self) -> None:
+        self.calls.append("close")
 
     async def create_topics(self, topics: list[Any], timeout_ms: int) -> Any:
         self.wanted += topics
@@ -184,14 +191,19 @@ class Admin:
 
 
 @pytest.mark.parametrize("code", sorted(GO_ON))
-async def test_a_topic_is_created_unless_it_exists_or_may_not_be(code: int) -> None:
+async def test_a_topic_is_created_unless_it_exists_or_may_not_be(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     admin = Admin(code)
-    await create_topic(admin, "events", -1, -1, {"cleanup.policy": "compact"}, 1000)
+    monkeypatch.setattr(aiokafka_settings, "create_client", lambda kind, access, **settings: admin)
+    found = await create_topic(BrokerAccess(), "events", -1, -1, {"cleanup.policy": "compact"}, request_timeout_ms=1000)
     (wanted,) = admin.wanted
+    assert (found, admin.calls) == (code, ["start", "close"])
     assert (wanted.name, wanted.num_partitions, wanted.replication_factor) == ("events", -1, -1)
     assert wanted.topic_configs == {"cleanup.policy": "compact"}
 
 
-async def test_a_topic_that_cannot_be_created_is_an_error() -> None:
+async def test_a_topic_that_cannot_be_created_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = Admin(ErrorCode.INVALID_CONFIG)
+    monkeypatch.setattr(aiokafka_settings, "create_client", lambda kind, access, **settings: admin)
     with pytest.raises(OSError, match=r"the topic events cannot be created: why$"):
-        await create_topic(Admin(ErrorCode.INVALID_CONFIG), "events", 1, 9, {}, 1000)
+        await create_topic(BrokerAccess(), "events", 1, 9, {}, request_timeout_ms=1000)
+    assert admin.calls == ["start", "close"]

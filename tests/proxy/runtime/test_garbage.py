@@ -67,6 +67,7 @@ def test_frozen_objects_are_freed_with_their_last_reference(garbage: Garbage) ->
     assert gone() is None
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(("connections", "pause_s"), [(0, PAUSE_S), (FEW, PAUSE_S), (FEW + 1, MAX_PAUSE_S)])
 def test_frozen_circles_are_found_once_it_is_time(
     garbage: Garbage, clock: Clock, connections: int, pause_s: float

@@ -70,10 +70,9 @@ async def test_others_do_not_wait_for_a_registry_that_is_silent(fake: FakeRegist
         assert await produce(known, number) == OK
         fake.behaviour = silent
         late = asyncio.ensure_future(produce(waiting, 99))
-        for _ in range(20):
-            began = time.monotonic()
+        for _ in range(5):
             assert await produce(known, number) == OK
-            assert time.monotonic() - began < 0.5
+        assert not late.done()
         assert await late not in (OK, INVALID_RECORD)
 
 
@@ -99,8 +98,8 @@ async def test_a_client_with_many_unknown_ids_does_not_keep_others_from_theirs(f
         began = time.monotonic()
         flooding = asyncio.ensure_future(flood())
         await asyncio.sleep(1)
-        asked = time.monotonic()
+        before = len(fake.requests)
         assert await produce(honest, number) == OK
-        assert time.monotonic() - asked < 1.5
+        assert fake.requests[before:].index(f"/schemas/ids/{number}") < 10  # of the other's, one in each turn
         assert len(fake.requests) <= 100 + 20 * (time.monotonic() - began) + 5
         flooding.cancel()

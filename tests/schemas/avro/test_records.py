@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafka_sidecar.codec.records import NewRecord, Records, batches, build_batch
 from kafka_sidecar.schemas.avro.schema import AvroSchema
 from kafka_sidecar.schemas.avro.walk import find_not_avro
@@ -35,5 +37,6 @@ def test_no_more_are_found_than_asked_for() -> None:
     assert [index for index, _ in found(*[b""] * 5, most=2)] == [0, 1]
 
 
+@pytest.mark.bulk
 def test_a_long_batch_is_walked_to_its_end() -> None:
     assert [index for index, _ in found(*[b"\2"] * 20_000, b"")] == [20_000]

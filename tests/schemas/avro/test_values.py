@@ -136,6 +136,7 @@ def test_a_deep_value_is_read_and_a_deeper_one_is_not() -> None:
         decoded(nested, b"\x02" * 512 + b"\x00", 512)
 
 
+@pytest.mark.bulk
 def test_elements_that_take_no_bytes_are_limited() -> None:
     nulls = {"type": "array", "items": "null"}
     assert decoded(nulls, written("long", 100_000) + b"\0") == [None] * 100_000

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import fastavro
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.avro_values import ORDER, written_values
@@ -77,6 +78,7 @@ def test_blocks_may_have_their_sizes_and_there_may_be_several() -> None:
     assert fastavro.schemaless_reader(stream, {"type": "array", "items": "int"}, None) == [1, 2, 3]
 
 
+@pytest.mark.bulk
 def test_values_that_end_other_readers_have_a_fault() -> None:
     nested = AvroSchema.parse('{"type":"record","name":"R","fields":[{"name":"r","type":["null","R"]}]}')
     assert (fault_of(nested, b"\x02" * 5000) or "").endswith("nested too deeply at byte 128")

@@ -235,6 +235,7 @@ HOSTILE: Sequence[str] = [
 ]
 
 
+@pytest.mark.bulk
 def test_hostile_texts_end_soon_in_one_line() -> None:
     for text in sparse(HOSTILE, of=5):
         start = time.process_time()

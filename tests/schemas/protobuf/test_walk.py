@@ -143,6 +143,7 @@ def test_messages_are_nested_as_deeply_as_googles_library_reads_them(group: bool
         assert "nested too deeply" in (fault_of(schema, data, 3) or "")
 
 
+@pytest.mark.bulk
 def test_groups_that_never_end_and_a_million_bytes_of_anything_end() -> None:
     for data in (
         b"\x13" * 1_000_000,

@@ -11,11 +11,11 @@ from urllib.parse import parse_qs
 from kafka_sidecar.codec.apis import APIS
 from kafka_sidecar.plugins.patterns import matcher
 from kafka_sidecar.proxy.config.sections import Tap
+from kafka_sidecar.proxy.exchanges.messages import ANONYMOUS
 
 N = TypeVar("N", int, float)
 RECORDS, REQUESTS, REJECTIONS, CONNECTIONS = KINDS = ("records", "requests", "rejections", "connections")
 DIRECTIONS = ("produced", "fetched")
-ANONYMOUS = "User:ANONYMOUS"  # a client without a login
 MAX_PATTERNS, MAX_CHARS = 20, 300  # of one filter, and of one of its patterns
 SALT_BYTES = 16
 # The filters of each kind; each may be given more than once, and one has to match.

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import CliRunner
 from support.dead_letters import AT, letter_record, record_of
 from support.letter_cluster import FakeCluster
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from kafka_sidecar.proxy.cli.dead_letters import cluster as cluster_module
 from kafka_sidecar.proxy.cli.dead_letters.cluster import ClusterError

@@ -11,7 +11,6 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
 from kafka_sidecar.audit.outbox import Pending
-from kafka_sidecar.proxy.features.auditing import kafka_topic
 from kafka_sidecar.proxy.features.auditing.kafka_topic import AuditTopic, KafkaTopic, partition_of
 from kafka_sidecar.proxy.runtime import aiokafka_settings
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
@@ -57,7 +56,6 @@ class FakeClient:
 def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     client = FakeClient({})
     client_of = lambda kind, source, **settings: client.calls.append(kind.__name__) or client  # type: ignore[func-returns-value]  # noqa: E731
-    monkeypatch.setattr(kafka_topic, "create_client", client_of)
     monkeypatch.setattr(aiokafka_settings, "create_client", client_of)
     return client
 

@@ -179,6 +179,7 @@ def test_a_lost_connection_leaves_the_result_unknown(version: int) -> None:
     assert found.calls.results == [("orders", 0, 1, UNKNOWN, -1), ("orders", 1, 3, UNKNOWN, -1)]
 
 
+@pytest.mark.bulk
 def test_more_partitions_than_a_connection_keeps_counters_for_are_counted() -> None:
     found = audited(9)
     indexes = range(MAX_COUNTERS + 1)

@@ -20,7 +20,11 @@ from support.authorization import (
 )
 from support.pages import ROOT
 
-from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.envelope import decode_response, encode_request
+from kafka_sidecar.codec.message import first_version
+from kafka_sidecar.codec.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from kafka_sidecar.codec.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.features.authorization.acls import Acls, Operation
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS, OPEN_APIS, Authorization, rules_of
@@ -136,6 +140,32 @@ def test_metadata_show_only_what_may_be_described(key: ApiKey, version: int) -> 
     assert metadata(version, "closed") == {"closed": (TOPIC_DENIED, 0)}
 
 
+@pytest.mark.parametrize("version", [12, 13])
+def test_metadata_of_ids_have_an_error_without_a_name_for_what_may_not_be_described(version: int) -> None:
+    ids = {name: uuid.UUID(bytes=topic_id) for name, topic_id in IDS.items()}
+    # Brokers look at no name where there is an id.
+    asked = [{"topic_id": ids["open"], "name": "closed"}, {"topic_id": ids["closed"], "name": None}]
+    frame = oracle.request_frame(oracle.request(ApiKey.METADATA, version, topics=asked), 5)
+    exchange = Site().exchange(ApiKey.METADATA, version)
+    assert exchange.request(frame) is frame
+    found = [{"name": name, "topic_id": ids[name]} for name in ids]
+    answered = exchange.response(oracle.response_frame(oracle.response(ApiKey.METADATA, version, topics=found), 5))
+    assert isinstance(answered, bytes)
+    _, response = oracle.read_response(ApiKey.METADATA, version, answered)
+    shown = {topic.topic_id: (topic.name, int(topic.error_code)) for topic in response.topics}
+    assert shown == {ids["open"]: ("open", 0), ids["closed"]: (None, TOPIC_DENIED)}
+
+
+def test_an_error_that_repeats_the_names_of_a_request_is_the_brokers() -> None:
+    closed = uuid.UUID(bytes=IDS["closed"])
+    topics = [{"topic_id": closed, "name": "closed"}]  # ids are of no use before version 12
+    exchange = Site().exchange(ApiKey.METADATA, 11)
+    exchange.request(oracle.request_frame(oracle.request(ApiKey.METADATA, 11, topics=topics), 5))
+    invalid = [{"topic_id": closed, "name": "closed", "error_code": ErrorCode.INVALID_REQUEST}]
+    frame = oracle.response_frame(oracle.response(ApiKey.METADATA, 11, topics=invalid), 5)
+    assert exchange.response(frame) == frame
+
+
 def test_every_api_that_is_relayed_is_checked_or_open_to_everybody() -> None:
     own = {ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.OFFSET_FETCH}  # a stage, and two exchanges of their own
     relayed = {key for key in APIS if relayed_versions(key) is not None}
@@ -236,6 +266,20 @@ def test_who_may_write_to_some_topic_may_do_so_with_an_idempotent_producer(key: 
     assert read(key, version, Site("User:bob").exchange(key, version).request(frame)).error_code == CLUSTER_DENIED
 
 
+@pytest.mark.parametrize("operations", [["write"], ["write", "two_phase_commit"], ["all"]])
+@pytest.mark.parametrize("enable2_pc", [True, False])
+def test_a_transaction_without_a_time_limit_needs_a_right_of_its_own(operations: list[Any], enable2_pc: bool) -> None:
+    rules = [AclRule(principals=["User:alice"], operations=operations, transactional_ids=["open"])]
+    request = InitProducerIdRequest(transactional_id="open", transaction_timeout_ms=1, enable2_pc=enable2_pc)
+    frame = encode_request(request, 6, 5, "app")
+    step = Site(rules=rules).exchange(ApiKey.INIT_PRODUCER_ID, 6).request(frame)
+    if operations != ["write"] or not enable2_pc:
+        assert step is frame
+    else:
+        assert isinstance(step, Respond)
+        assert decode_response(InitProducerIdResponse, step.frame, 6).message.error_code == TRANSACTION_DENIED
+
+
 @pytest.mark.parametrize("version", range(4))
 def test_a_denied_topic_keeps_the_others_out_of_the_transaction(version: int) -> None:
     topics = [{"name": name, "partitions": [3]} for name in ("open", "closed")]
@@ -317,3 +361,31 @@ def test_without_rules_only_the_protected_topic_is_denied() -> None:
     assert rules.stages().keys() == CHANGING - {ApiKey.PRODUCE}
     assert rules.rules.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "kept"), "User:alice") is not None
     assert rules.rules.check(ApiKey.DELETE_TOPICS, on_topic(Operation.DELETE, "other"), None) is None
+
+
+@pytest.mark.parametrize("on_cluster", [True, False])
+@pytest.mark.parametrize(("key", "version"), pairs(ApiKey.CREATE_TOPICS))
+def test_who_creates_a_topic_is_shown_the_configs_that_it_may_describe(
+    key: ApiKey, version: int, on_cluster: bool
+) -> None:
+    rules = [
+        AclRule(principals=["User:alice"], operations=["create"], topics=["open", "closed"]),
+        AclRule(principals=["User:alice"], operations=["alter_configs"], topics=["open"]),
+        *([AclRule(principals=["User:alice"], operations=["create"], cluster=True)] if on_cluster else []),
+    ]
+    exchange = Site(rules=rules).exchange(key, version)
+    frame = request(key, version, "open", "closed")
+    assert exchange.request(frame) is frame
+    has_configs = version >= first_version(CreatableTopicResult, "configs")
+    more = {"num_partitions": 3, "replication_factor": 2, "configs": [{"name": "retention.ms", "value": "1"}]}
+    topics = [{"name": name, **(more if has_configs else {})} for name in IDS]
+    to_client = exchange.response(oracle.response_frame(oracle.response(key, version, topics=topics), 5))
+    assert isinstance(to_client, bytes)
+    found = {one.name: one for one in decode_response(CreateTopicsResponse, to_client, version).message.topics}
+    assert found.keys() == {"open", "closed"}
+    if has_configs:
+        shown = {
+            name: (one.num_partitions, one.replication_factor, len(one.configs or ())) for name, one in found.items()
+        }
+        assert shown == {"open": (3, 2, 1), "closed": (-1, -1, 0)}
+        assert found["closed"].topic_config_error_code == TOPIC_DENIED

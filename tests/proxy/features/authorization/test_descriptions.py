@@ -145,3 +145,16 @@ def test_the_name_of_an_id_is_looked_up_before_it_is_decided() -> None:
     assert isinstance(answered, bytes)
     (group,) = oracle.read_response(ApiKey.OFFSET_FETCH, 10, answered)[1].groups
     assert [int(topic.partitions[0].error_code) for topic in group.topics] == [100]  # UNKNOWN_TOPIC_ID
+
+
+def test_a_topic_without_a_name_and_an_id_has_the_brokers_error() -> None:
+    topics = [{"topic_id": uuid.UUID(int=0), "partition_indexes": [3]}, {"topic_id": uuid.UUID(bytes=IDS["closed"])}]
+    asked = oracle.request(ApiKey.OFFSET_FETCH, 10, groups=[{"group_id": "open", "topics": topics}])
+    exchange = Site().exchange(ApiKey.OFFSET_FETCH, 10)
+    assert isinstance(exchange.request(oracle.request_frame(asked, 5)), bytes)
+    unknown = [{"topic_id": uuid.UUID(int=0), "partitions": [{"partition_index": 3, "error_code": 100}]}]
+    found = oracle.response(ApiKey.OFFSET_FETCH, 10, groups=[{"group_id": "open", "topics": unknown}])
+    answered = exchange.response(oracle.response_frame(found, 5))
+    assert isinstance(answered, bytes)
+    (group,) = oracle.read_response(ApiKey.OFFSET_FETCH, 10, answered)[1].groups
+    assert [topic.topic_id for topic in group.topics] == [None, uuid.UUID(bytes=IDS["closed"])]

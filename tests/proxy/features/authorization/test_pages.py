@@ -13,7 +13,7 @@ from kafka_sidecar.codec.messages.describe_topic_partitions import DescribeTopic
 from kafka_sidecar.plugins.effects import Work
 from kafka_sidecar.proxy.config.sections import AclRule
 from kafka_sidecar.proxy.features.authorization.descriptions import PAGE
-from kafka_sidecar.proxy.relay.exchange import Send
+from kafka_sidecar.proxy.relay.exchange import Respond, Send
 
 KEY = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 Topics = list[tuple[str, int]]  # names, in order, and numbers of partitions
@@ -133,6 +133,38 @@ def test_a_broker_that_never_ends_is_asked_no_more() -> None:
     step = exchange.answer((again,))
     assert isinstance(step, bytes)
     assert oracle.read_response(KEY, 0, step)[1].next_cursor is None
+
+
+def test_a_page_has_the_denied_topics_from_its_cursor_on() -> None:
+    """As a broker with the same rules; the cursor may be at one, after a reload."""
+    for start, sent, denied in (
+        (("b", 0), ("open", 0), ["b", "c"]),
+        (("b", 7), ("open", 0), ["b", "c"]),
+        (("open", 1), ("open", 1), []),
+        (("a-1", 0), ("a-1", 0), ["b", "c"]),
+    ):
+        exchange = site().exchange(KEY, 0)
+        assert exchange.request(asked(9, start, "c", "open", "b", "a-1")) == asked(9, sent, "open", "a-1")
+        step = exchange.response(answered([("open", 2)], None, 9))
+        assert isinstance(step, bytes)
+        found = {one.name: int(one.error_code) for one in oracle.read_response(KEY, 0, step)[1].topics}
+        assert found == {"open": 0, **dict.fromkeys(denied, TOPIC_DENIED)}
+
+
+def test_a_page_of_denied_topics_alone_is_answered_here() -> None:
+    for names in (["b", "c", "z"], ["a-1", "b", "c", "z"]):
+        step = site().exchange(KEY, 0).request(asked(9, ("c", 0), *names))
+        assert isinstance(step, Respond)
+        _, response = oracle.read_response(KEY, 0, step.frame)
+        assert {one.name: int(one.error_code) for one in response.topics} == dict.fromkeys("cz", TOPIC_DENIED)
+        assert response.next_cursor is None
+
+
+def test_a_cursor_at_a_topic_that_is_not_named_is_an_error_of_all() -> None:
+    step = site().exchange(KEY, 0).request(asked(9, ("open", 0), "z", "b"))
+    assert isinstance(step, Respond)
+    _, response = oracle.read_response(KEY, 0, step.frame)
+    assert {one.name: int(one.error_code) for one in response.topics} == {"z": 42, "b": 42}
 
 
 def test_topics_that_are_named_and_denied_come_last() -> None:

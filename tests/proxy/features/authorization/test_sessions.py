@@ -18,8 +18,11 @@ from support.produce_requests import batch
 
 from kafka_sidecar.codec.apis import ApiKey
 from kafka_sidecar.codec.envelope import encode_request
-from kafka_sidecar.codec.message import replace_fields
+from kafka_sidecar.codec.glance import glance_fetch
+from kafka_sidecar.codec.message import encode, replace_fields
+from kafka_sidecar.codec.messages.fetch import FetchPartition
 from kafka_sidecar.codec.messages.share_fetch import ShareFetchRequest
+from kafka_sidecar.proxy.exchanges.fetch import PARTITION_BYTES
 from kafka_sidecar.proxy.exchanges.messages import UNKNOWN
 from kafka_sidecar.proxy.features.compose import Features
 from kafka_sidecar.proxy.relay.exchange import Respond, TopicNames
@@ -254,6 +257,71 @@ def test_a_replica_needs_cluster_action_and_no_right_to_read(version: int, repli
     assert denials is not None
     (denial,) = {one.message for one in denials.newest() if one.principal == "User:alice"}
     assert denial == "User:alice is not authorized to cluster_action kafka-cluster (Fetch)"
+
+
+WITH_TAGGED_REPLICAS = pytest.mark.parametrize("version", range(15, 19))
+
+
+def of_rack(version: int, number: int, rack: str, replica: int = -1, at: int = 0, partitions: int = 1) -> bytes:
+    entity = oracle.request(
+        ApiKey.FETCH, version, session_id=0, session_epoch=-1, rack_id=rack, replica_id=replica,
+        replica_state={"replica_id": replica, "replica_epoch": -1},
+        topics=topics(version, ["open"], [{"partition": one, "fetch_offset": at} for one in range(partitions)]),
+    )  # fmt: skip
+    return oracle.request_frame(entity, number)
+
+
+def passed(talk: Talk, asked: bytes) -> bool:
+    """Whether a request of a consumer, who is no follower, reaches the broker as it was."""
+    talk.to_broker = b""
+    talk.client(asked)
+    while talk.needs:
+        talk.meet()
+    return talk.to_broker == asked
+
+
+@WITH_TAGGED_REPLICAS
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_requests_from_other_offsets_are_not_looked_into_again(
+    version: int, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, glances = Talk(with_rules(), version), 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal glances
+        glances += 1
+        return glance_fetch(*arguments)
+
+    monkeypatch.setattr("kafka_sidecar.proxy.exchanges.fetch.glance_fetch", counted)
+    assert all(passed(talk, of_rack(version, at, "a", at=at, partitions=partitions)) for at in range(1, 5))
+    assert glances == 1
+    assert passed(talk, of_rack(version, 5, "other", partitions=partitions))
+    assert glances == 2
+
+
+@WITH_TAGGED_REPLICAS
+def test_a_replica_is_recognised_by_its_tag_however_long_a_consumers_request_was(version: int) -> None:
+    talk, replicas = Talk(with_rules(), version), of_rack(version, 2, "a", replica=1)
+    consumers = of_rack(version, 1, "a" * (1 + len(replicas) - len(of_rack(version, 1, "a"))))
+    assert len(consumers) == len(replicas)
+    assert passed(talk, consumers)
+    assert not passed(talk, replicas)
+
+
+@WITH_TAGGED_REPLICAS
+def test_a_replica_is_recognised_where_one_byte_makes_its_tag_of_a_consumers_rack(version: int) -> None:
+    """With a tagged field of the partition, the rack's bytes are the end of the topic, no rack, and a replica's tag."""
+    talk, replica = Talk(with_rules(), version), b"\x01\x01\x0d" + bytes([0, 0, 0, 1]) + bytes(8)
+    consumers = of_rack(version, 1, (b"\x00\x01\x01" + replica).decode())
+    at = consumers.index(IDS_OF["open"]) + 16 + 1 + PARTITION_BYTES - 1
+    assert consumers[at] == 0
+    assert passed(talk, consumers)
+    assert not passed(talk, consumers[:at] + b"\x01" + consumers[at + 1 :])
+
+
+@WITH_TAGGED_REPLICAS
+def test_a_partition_without_tagged_fields_has_the_same_size_in_each_version(version: int) -> None:
+    assert len(encode(FetchPartition(), version)) == PARTITION_BYTES
 
 
 @with_sessions

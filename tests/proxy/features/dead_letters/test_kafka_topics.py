@@ -27,6 +27,7 @@ from kafka_sidecar.dead_letters.parcels import Parcel
 from kafka_sidecar.proxy.features.dead_letters import kafka_topics as module
 from kafka_sidecar.proxy.features.dead_letters.held import HeldLanes
 from kafka_sidecar.proxy.features.dead_letters.kafka_topics import Creation, LetterTopics
+from kafka_sidecar.proxy.runtime import aiokafka_settings
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 UNKNOWN_TOPIC, AUTHORIZATION, POLICY, REPLICATION, CONFIG, EXISTS = 3, 29, 44, 38, 40, 36
@@ -149,7 +150,7 @@ async def site(monkeypatch: pytest.MonkeyPatch, creation: Creation | None) -> Si
         return Producer(brokers)
 
     monkeypatch.setattr(module, "start_producer", start_producer)
-    monkeypatch.setattr(module, "create_client", lambda kind, access, **settings: brokers)
+    monkeypatch.setattr(aiokafka_settings, "create_client", lambda kind, access, **settings: brokers)
     monkeypatch.setattr(module, "ATTEMPT_S", 0.1)
     monkeypatch.setattr(module, "RETRY_S", 0.01)
     monkeypatch.setattr(module, "RETRY_MS", 10)

@@ -157,6 +157,7 @@ def test_letters_above_the_rate_are_dropped_and_counted(caplog: pytest.LogCaptur
     assert (line.letters, line.reason, line.dead_letter_topic) == (7, "rate", "orders.dlq")  # type: ignore[attr-defined]
 
 
+@pytest.mark.bulk
 def test_nothing_is_looked_at_of_what_comes_while_the_rate_is_used_up() -> None:
     features = sidecar(dead_letters={"max_records_rate": 30})
     now, many = [0.0], batch(*[BAD] * 300)

@@ -10,11 +10,10 @@ from support.interception import NOW, Intercepting
 def test_the_context_names_the_client() -> None:
     services = Intercepting().services
     client = FakeClient(3, "app", "librdkafka 2.13", "User:alice")
-    context = services.context(client, 9, group_id="g", member_id="m", group_instance_id="i", transactional_id="t")
+    context = services.context(client, 9, "t")
     assert (context.session, context.client_id, context.client_software) == (3, "app", "librdkafka 2.13")
     assert (context.principal, context.api_version, context.clock()) == ("User:alice", 9, NOW)
-    assert (context.group_id, context.member_id, context.group_instance_id) == ("g", "m", "i")
-    assert context.transactional_id == "t"
+    assert (context.transactional_id, context.host, context.is_member) == ("t", client.host, False)
 
 
 @pytest.mark.parametrize(

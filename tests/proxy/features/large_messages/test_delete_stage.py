@@ -140,9 +140,9 @@ def deleted(offsets: Offsets, version: int) -> bytes:
 
 def codes(step: Step, version: int) -> Offsets:
     assert isinstance(step, bytes)
-    found: dict[str, dict[int, int]] = {}
-    for topic in decode_response(DeleteRecordsResponse, step, version).message.topics:
-        found.setdefault(topic.name, {}).update({one.partition_index: one.error_code for one in topic.partitions})
+    topics = decode_response(DeleteRecordsResponse, step, version).message.topics
+    found = {topic.name: {one.partition_index: one.error_code for one in topic.partitions} for topic in topics}
+    assert len(found) == len(topics)  # each is there once, as in a broker's response
     return found
 
 

@@ -64,7 +64,7 @@ class Committing:
     def begin(self, key: int, version: int) -> Driven:
         intercepting, _ = intercept()
         services = intercepting.services
-        commits = Commits(key, [*self._before, self.stage], services.name_of, services.context)
+        commits = Commits(key, [*self._before, self.stage], services.name_of, services.clock)
         found = driven(commits, version=version, client=self.client)
         assert found is not None
         return found

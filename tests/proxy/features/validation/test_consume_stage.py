@@ -401,6 +401,6 @@ def test_few_records_of_a_slow_policy_are_validated_in_a_thread() -> None:
     checking = Checking()
     applied = checking.rules.of("orders", bytes(16))
     assert applied is not None
-    applied.plan.pace.records_per_turn = 3
+    applied.plan.pace.records_at_once = 3
     assert isinstance(checking.fetched(batch("good", "good", "good", "good")), Work)
     assert isinstance(checking.fetched(batch("good", "good")), bytes)

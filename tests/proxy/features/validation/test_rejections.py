@@ -9,13 +9,10 @@ from support.client import FakeClient
 from kafka_sidecar.proxy.exchanges.produce_response import PartitionRejection
 from kafka_sidecar.proxy.features.validation.rejections import (
     MAX_RECENT,
-    UNKNOWN,
     RecentRejections,
     RejectedBatch,
-    Sender,
-    sender_of,
-    with_id,
 )
+from kafka_sidecar.proxy.features.validation.stage import UNKNOWN, Sender, sender_of, with_id
 
 
 def rejected(rejection_id: str) -> RejectedBatch:

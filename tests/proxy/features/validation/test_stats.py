@@ -11,7 +11,8 @@ from support.produce_requests import BAD, GOOD, Validating, batch
 from kafka_sidecar.policies.contract import TopicMetadata
 from kafka_sidecar.policies.plans import PolicyFailedError, Rejection
 from kafka_sidecar.proxy.features.validation import stats as stats_module
-from kafka_sidecar.proxy.features.validation.rejections import MAX_ERRORS, Origin, Sender
+from kafka_sidecar.proxy.features.validation.rejections import MAX_ERRORS
+from kafka_sidecar.proxy.features.validation.stage import Origin, Sender
 from kafka_sidecar.proxy.features.validation.stats import LOG_INTERVAL_S, OTHER, ValidationStats
 from kafka_sidecar.proxy.telemetry.logs import JsonLines
 
@@ -167,14 +168,6 @@ def test_invalid_batches_are_counted_without_a_policy() -> None:
     assert [(one.partition, one.index, one.message) for one in seen.recent.newest()] == [
         (1, -1, "there is no policy"), (3, -1, "not a record batch"),
     ]  # fmt: skip
-
-
-def test_batches_are_counted_by_how_deep_they_were_looked_at() -> None:
-    seen = ValidationStats(Clock())
-    seen.validated(0, 0, 0)
-    assert not seen.batches
-    seen.validated(2, 1, 4)
-    assert (seen.batches, seen.records) == ({"contents": 1, "header": 2}, 4)
 
 
 def test_what_a_request_counts() -> None:

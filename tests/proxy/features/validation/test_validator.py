@@ -42,7 +42,7 @@ def started(kept: Any = None, **settings: Any) -> Validator:
 
 def begun(validator: Validator, version: int, frame: bytes, end: int | None = None) -> Driven | None:
     """What looks into a request of which frame[:end] has arrived."""
-    exchanges = ProduceExchanges([validator], NAMES.get)
+    exchanges = ProduceExchanges(validator.stages().produce, NAMES.get)
     exchange = exchange_of(exchanges.begin(version, frame[:end], 0, len(frame), FAKE_CLIENT))
     return None if exchange is None else Driven(exchange)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +100,7 @@ def rows_of(groups: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]
     }
 
 
+@pytest.mark.bulk
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=20))
 def test_rows_are_those_that_all_samples_give(steps: list[Any]) -> None:
@@ -113,6 +115,7 @@ def test_rows_are_those_that_all_samples_give(steps: list[Any]) -> None:
         assert rows_of(tables.update({0: taken[-1]})) == expected(taken)
 
 
+@pytest.mark.bulk
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(STEPS, STEPS), min_size=1, max_size=12))
 def test_several_processes_are_added_up_whatever_moves_in_each(steps: list[tuple[Any, Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -20,6 +21,7 @@ from support.produce_requests import batch, produce_request
 from support.rejecting import guarded, rejected
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.server.admin.http import AdminProtocol
 from kafka_sidecar.proxy.server.admin.page import Page, Viewer
 from kafka_sidecar.proxy.server.admin.pages import Admin
 from kafka_sidecar.proxy.server.admin.tap import streams as streams_module
@@ -281,7 +283,9 @@ async def test_a_reader_of_a_tap_that_shows_nothing_gets_an_empty_line_now_and_t
     assert len(slow.viewer.sent) == sent
 
 
-async def test_a_reader_over_http_that_never_reads_slows_no_client() -> None:
+async def test_a_reader_over_http_that_never_reads_slows_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It loses lines, and the client gets each response."""
+    monkeypatch.setattr(streams_module, "MAX_BUFFERED_BYTES", 10_000)
     async with (
         FakeBroker(1) as broker,
         pages(broker, tap={"max_rate": 10_000}) as (server, port),
@@ -289,10 +293,24 @@ async def test_a_reader_over_http_that_never_reads_slows_no_client() -> None:
         connected(port_of(server)) as client,
     ):
         lines.client.pause()
-        for number in range(3_000):
-            await client.ask(request(ApiKey.API_VERSIONS, 2, number))
         (stream,) = taps()._streams.values()
-        assert stream._bytes <= streams_module.MAX_BUFFERED_BYTES
+        viewer = stream._viewer
+        assert isinstance(viewer, AdminProtocol)
+        little_in_kernel(lines.client._writer.transport, viewer.transport)
+        for number in range(10_000):
+            await client.ask(request(ApiKey.API_VERSIONS, 2, number))
+            assert stream._bytes <= streams_module.MAX_BUFFERED_BYTES
+            if taps().lost["slow_reader"]:
+                break
+        await client.ask(request(ApiKey.API_VERSIONS, 2, 1))
+        assert taps().lost["slow_reader"]
+
+
+def little_in_kernel(*transports: asyncio.BaseTransport | None) -> None:
+    for transport in transports:
+        for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            assert transport is not None
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, buffer, 4096)
 
 
 async def test_a_page_of_another_site_gets_no_tap() -> None:

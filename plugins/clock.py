@@ -1,4 +1,4 @@
-"""The time of day."""
+"""The time of day, as plug-ins and what counts for them read it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """ms since 1970."""
+    """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000

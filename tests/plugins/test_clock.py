@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kafka_sidecar.proxy.telemetry.clock import now_ms
+from kafka_sidecar.plugins.clock import now_ms
 
 
 def test_the_time_is_that_of_the_machine_in_milliseconds() -> None:
