@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 from pydantic import Field
@@ -68,16 +68,12 @@ PROCESS = OwnProcess()
 LAST_TIME = 253_402_300_799_999  # the last millisecond of 9999
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(NamedTuple):
     """What a variable is made of, as the record has it. Making it of a large record takes long."""
 
     make: Callable[[Any], object]  # a function of this module: another process finds it by its name
     data: Any
     size: int = 0  # bytes
-
-    def value(self) -> object:
-        return self.make(self.data)
 
 
 def _same(value: object) -> object:
@@ -229,7 +225,7 @@ def _uses(text: str, name: str) -> bool:
 def evaluate(program: Program, raw: Mapping[str, Raw]) -> str | None:
     """Why a record is rejected: one of the policy's reasons; None: the condition is true."""
     try:
-        values = {name: one.value() for name, one in raw.items()}
+        values = {name: make(data) for name, (make, data, _) in raw.items()}
     except orjson.JSONDecodeError:
         return "not_json"
     except ValueError:  # it has a NUL where CEL cannot be given one
@@ -363,9 +359,12 @@ class Cel(RecordValidationPolicy):
         text = self.settings.expression or topic.validation_policy
         condition = self._program or compile_program(text)
         reads = self._reads
-        raw = {name: reads.get(name, variable.read)(topic, record) for name, variable in condition.used.items()}
+        raw, size = {}, 0
+        for name, variable in condition.used.items():
+            raw[name] = one = reads.get(name, variable.read)(topic, record)
+            size += one.size
         try:
-            if sum(one.size for one in raw.values()) <= condition.max_here:
+            if size <= condition.max_here:
                 reason = evaluate(condition, raw)
             else:
                 reason = PROCESS.call(_evaluate_there, text, raw)
