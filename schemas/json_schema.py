@@ -22,7 +22,7 @@ from kafka_sidecar.schemas.json_graph import can_multiply
 from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError
 from kafka_sidecar.schemas.language import NotOfSchemaError
 from kafka_sidecar.schemas.masks import Mask, replace_json_fields
-from kafka_sidecar.schemas.own_process import OwnProcess, TookTooLongError
+from kafka_sidecar.schemas.own_process import SHARED, TookTooLongError
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -46,7 +46,6 @@ UNREAD = object()
 MAX_SHOWN = 60  # characters of such a limit
 MAX_PATH = 200  # characters
 Source = tuple[str, tuple[tuple[str, str], ...], bool]  # text, documents by name, whether formats are asserted
-PROCESS = OwnProcess()  # for schemas that are not trusted, and large values
 
 
 class JsonSchemaError(ValueError):
@@ -157,7 +156,7 @@ class JsonSchema:
         if self._validator is not None and len(text) <= MAX_HERE:
             return self.check_here(text)
         try:
-            return UNREAD, PROCESS.call(_fault_there, self._source, text)
+            return UNREAD, SHARED.call(_fault_there, self._source, text)
         except TookTooLongError as error:
             return None, JsonSchemaFault("$", f"not validated, it takes {error}")
 
@@ -209,7 +208,7 @@ def _fault_there(source: Source, text: bytes) -> JsonSchemaFault | None:
 
 def _seconds_to_compile(source: Source) -> float:
     try:
-        return PROCESS.call(_compile_there, source)
+        return SHARED.call(_compile_there, source)
     except TookTooLongError as error:
         raise JsonSchemaError(f"to compile it takes {error}") from None
     except ValueError as error:

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from math import ceil
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakSet
 
 from kafka_sidecar.codec.checkpoint import ThreadRequiredError, checkpoint
 
@@ -39,7 +38,6 @@ class OwnProcess:
         self._limit_s = limit_s
         self._turn = Lock()
         self._child: subprocess.Popen[bytes] | None = None
-        _ALL.add(self)
 
     def call(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """What a function of a module returns there. It is sent by its name; arguments and result are pickled.
@@ -112,10 +110,5 @@ def _start(limit_s: float) -> subprocess.Popen[bytes]:
     )
 
 
-_ALL: WeakSet[OwnProcess] = WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    for process in list(_ALL):
-        process.close()
+SHARED = OwnProcess()  # by all, so that its memory is needed once
+atexit.register(SHARED.close)

@@ -26,7 +26,7 @@ from kafka_sidecar.policies.contract import (
 )
 from kafka_sidecar.schemas.json_schema import JsonSchema
 from kafka_sidecar.schemas.language import NotOfSchemaError
-from kafka_sidecar.schemas.own_process import OwnProcess, TookTooLongError
+from kafka_sidecar.schemas.own_process import SHARED, TookTooLongError
 from kafka_sidecar.schemas.registry import NotFetchedError, RegistryError
 from kafka_sidecar.schemas.sources import (
     PREFIX_BYTES,
@@ -64,7 +64,6 @@ MAX_HERE = 16 << 10  # bytes
 MAX_HERE_LOOPS = 1 << 10
 _LOOPS = re.compile(r"\b(?:all|exists|exists_one|filter|map)\b")
 HEADER_BYTES = 16  # that a header counts beside its bytes
-PROCESS = OwnProcess()
 LAST_TIME = 253_402_300_799_999  # the last millisecond of 9999
 
 
@@ -364,10 +363,8 @@ class Cel(RecordValidationPolicy):
             raw[name] = one = reads.get(name, variable.read)(topic, record)
             size += one.size
         try:
-            if size <= condition.max_here:
-                reason = evaluate(condition, raw)
-            else:
-                reason = PROCESS.call(_evaluate_there, text, raw)
+            is_small = size <= condition.max_here
+            reason = evaluate(condition, raw) if is_small else SHARED.call(_evaluate_there, text, raw)
         except TookTooLongError as error:
             message = f"{self._message(topic, text)}: not evaluated, it takes {error}"
             raise InvalidRecordError(message, "not_evaluated") from error

@@ -12,7 +12,7 @@ from pydantic import Field
 from kafka_sidecar.codec.json.syntax import MAX_NESTING, find_not_json
 from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
 from kafka_sidecar.policies.contract import ALL, MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
-from kafka_sidecar.schemas.own_process import OwnProcess, TookTooLongError
+from kafka_sidecar.schemas.own_process import SHARED, TookTooLongError
 
 _EXACT = 2**53 - 1  # the largest integer that every parser keeps (RFC 8259 section 6)
 
@@ -67,7 +67,6 @@ PARTS: dict[str, tuple[Part, ...]] = {"value": ("value",), "key": ("key",), "bot
 
 MAX_PARSED_BYTES = 128 << 10  # of a batch, at once: JSON that becomes objects takes up to 160 ns for a byte
 MAX_HERE = 16 << 10  # bytes of one text: the parser holds the interpreter until it has read all of it
-PROCESS = OwnProcess()
 
 
 class WellFormedJsonSettings(Settings):
@@ -143,4 +142,4 @@ class WellFormedJson(RecordValidationPolicy):
 
 
 def _ask(question: Callable[[bytes], bool], text: bytes) -> bool:
-    return question(text) if len(text) <= MAX_HERE else PROCESS.call(question, text)
+    return question(text) if len(text) <= MAX_HERE else SHARED.call(question, text)

@@ -31,7 +31,7 @@ TWICE: dict[str, Any] = {"allOf": [{"properties": {"n": {"$ref": "#"}}}] * 2}
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnProcess]:
     made = OwnProcess(limit_s=2.0)
-    monkeypatch.setattr(json_schema, "PROCESS", made)
+    monkeypatch.setattr(json_schema, "SHARED", made)
     yield made
     made.close()
 

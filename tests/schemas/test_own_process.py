@@ -6,6 +6,8 @@ import io
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -121,9 +123,13 @@ def test_the_process_ends_by_itself_where_the_one_that_has_asked_was_killed() ->
         assert child.wait(timeout=20) == -signal.SIGALRM
 
 
-def test_every_process_ends_with_this_one(process: OwnProcess) -> None:
-    process.call(os.getpid)
-    child = process._child
-    assert child is not None
-    own_process._close_all()
-    assert child.poll() == -signal.SIGKILL
+def test_the_process_ends_with_this_one() -> None:
+    code = (
+        "import os; from kafka_sidecar.schemas.own_process import SHARED; "
+        "print(SHARED.call(os.getpid), SHARED._child.pid)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    answered, started = map(int, printed.split())
+    assert answered == started
+    with pytest.raises(ProcessLookupError):
+        os.kill(started, 0)

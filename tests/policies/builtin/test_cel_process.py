@@ -40,7 +40,7 @@ def started() -> Iterator[Counted]:
 
 @pytest.fixture
 def process(started: Counted, monkeypatch: pytest.MonkeyPatch) -> Counted:
-    monkeypatch.setattr(cel, "PROCESS", started)
+    monkeypatch.setattr(cel, "SHARED", started)
     started.calls = 0
     return started
 

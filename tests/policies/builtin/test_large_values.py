@@ -60,7 +60,7 @@ def process() -> Iterator[OwnProcess]:
 @pytest.fixture(autouse=True)
 def shared(process: OwnProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (cel, json_policy, json_schema):
-        monkeypatch.setattr(module, "PROCESS", process)
+        monkeypatch.setattr(module, "SHARED", process)
 
 
 def with_files(folder: Path, settings: Any) -> Any:
@@ -113,11 +113,13 @@ def test_large_texts_are_checked_there_as_small_ones_are_here(
         assert [(index, why) for index, why, _ in found] == [(1, reason)]
 
 
-def test_a_text_that_takes_too_long_is_rejected(refusals: Refusals, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_takes_too_long_is_rejected(
+    refusals: Refusals, process: OwnProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def call(*_: object) -> bool:
         raise TookTooLongError("more than 5 s")
 
-    monkeypatch.setattr(json_policy.PROCESS, "call", call)
+    monkeypatch.setattr(process, "call", call)
     text = "Topic orders requires record values to be JSON: not evaluated, it takes more than 5 s"
     large = {"value": TEXTS["numbers"]}
     assert refusals("json", {"unique_keys": True}, {"value": b"1"}, large) == [(1, "not_evaluated", text)]
