@@ -71,8 +71,57 @@ def test_a_topic_that_names_an_invalid_policy_is_not_a_second_mistake(tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        (
+            "interceptors: [{type: mask_field, topics: payments}, {type: latncy}]",
+            [
+                "interceptors (entry 1).topics: write a list",
+                "interceptors (entry 1): unknown interceptor 'mask_field': did you mean mask_fields?",
+                "interceptors (entry 2): unknown interceptor 'latncy'",
+            ],
+        ),
+        (
+            "interceptors: [{type: mask_fields, topics: a, feilds: [b]}]",
+            ["interceptors (entry 1).topics: write a list", "interceptors (entry 1).feilds: is not a setting"],
+        ),
+        (
+            "policies: {m: {type: jso, on_error: no}}",
+            ["policies.m.on_error: write 'closed' or 'open'", "policies.m: unknown policy 'jso'"],
+        ),
+        (
+            "topics: [{name: a, policy: jso, mode: on}, {name: 7, policy: jsn}]",
+            [
+                "topics (entry 1).mode: write",
+                "topics (entry 2).name: write text",
+                "topics (entry 1).policy: unknown policy 'jso'",
+                "topics (entry 2).policy: unknown policy 'jsn'",
+            ],
+        ),
+        # Without what is wrong, nothing is known of the rest.
+        ("interceptors: [{type: 7, topic: a}]", ["interceptors (entry 1).type: write text"]),
+        ("policies: {m: {type: 7, x: 1}}\ntopics: [{name: a, policy: n}]", ["policies.m.type: write text"]),
+        ("interceptors: [7, {type: latncy}]", ["interceptors (entry 1): must be a mapping"]),
+    ],
+)
+def test_all_mistakes_of_one_entry_are_reported_in_one_run(text: str, starts: list[str], tmp_path: Path) -> None:
+    lines = [line.partition(": ")[2] for line in lines_of(tmp_path, f"bootstrap_servers: a:1\n{text}")]
+    assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
+
+
+@pytest.mark.parametrize(
     ("text", "remedy"),
     [
+        (
+            "schema_registries: {url: 'http://r:8081'}",
+            "schema_registries.url: a name is missing between schema_registries and url: write {main: {urls: http://re",
+        ),
+        ("policies: {type: json}", "a name is missing between policies and type: write {orders-json: {type: json}}"),
+        ("schema_registries: {main: 'http://r'}", "main: must be a mapping, such as {urls: http://registry:8081}"),
+        (
+            "schema_registries: {our-own: {urls: 'http://r', username: u, password: p}}",
+            "our-own: password: a secret is not written into this file; set password_file to a file with it",
+        ),
         ("nodes: {ports: '7'}", "nodes.ports: write a whole number"),
         ("nodes: {ports: true}", "nodes.ports: write a whole number"),
         ("nodes: {ports: 1.5}", "nodes.ports: write a whole number"),
