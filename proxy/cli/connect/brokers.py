@@ -24,6 +24,7 @@ from kafka_sidecar.proxy.nodes.metadata_client import Address, listener_among, r
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins, Password
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.tls.broker_access import OWN_CLIENT_ID, BrokerAccess, HandshakeError, cause_of
+from kafka_sidecar.proxy.telemetry.readable import counted
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 GREETING = 3  # of ApiVersions: the first with the client's software (KIP-511)
@@ -254,6 +255,6 @@ def _check_cluster(config: Config, probes: Iterable[Probe]) -> Iterator[Check]:
     elif clusters:
         (cluster,) = clusters
         brokers = max(len(one.metadata.brokers) for one in probes if one.metadata is not None)
-        yield ok("cluster", cluster, f"{brokers} brokers")
+        yield ok("cluster", cluster, counted(brokers, "broker"))
         if config.audit.cluster is not None and config.audit.cluster != cluster:
             yield warning("cluster", cluster, f"audit.cluster is {config.audit.cluster}", "is that meant as a name?")

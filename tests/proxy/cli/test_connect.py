@@ -240,5 +240,5 @@ async def test_what_a_broker_says_cannot_make_lines(tmp_path: Path) -> None:
         path.write_text(yaml.safe_dump({"bootstrap_servers": broker.address}))
         made = await asyncio.to_thread(validate, path, "--connect")
     assert made.exit_code == 0
-    assert "cluster evil\\x1b[2J\\nname: 1 brokers" in made.output
+    assert "cluster evil\\x1b[2J\\nname: 1 broker" in made.output
     assert "\x1b" not in made.output
