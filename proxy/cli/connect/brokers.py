@@ -39,7 +39,6 @@ REMEDIES = {
     "broker_unreachable": "is it up, is the port right, is there a network policy between?",
     "connect_timeout": "is there a firewall or a network policy between, or is the broker overloaded?",
     "authentication_failed": "",  # that of the login follows
-    "broker_tls_failed": "",  # the reason says it
 }
 
 
@@ -225,7 +224,7 @@ def _text(error: BaseException, limit_s: float) -> str:
 
 
 def _remedy(error: BaseException, access: BrokerAccess) -> str:
-    if isinstance(error, HandshakeError):
+    if isinstance(error, HandshakeError | ssl.SSLError):  # the reason says it
         return ""
     if isinstance(error, CodecError) or isinstance(error.__cause__, CodecError):
         return "is it Kafka that listens there, and does brokers.security_protocol say how?"
