@@ -384,7 +384,8 @@ def _valid_entries(section: str, entries: Any, wrong: Sequence[Location], in_ent
         return None
     given: Any = entries  # by names or by numbers
     valid = given.copy()
-    for index in {at[0] for at in wrong}:
+    numbers: Collection[Any] = valid if isinstance(valid, dict) else range(len(valid))
+    for index in {at[0] for at in wrong if at[0] in numbers}:  # a variable may name others
         keys = {at[1] if len(at) > 1 else None for at in wrong if at[0] == index}
         keeps = in_entries and None not in keys
         left = {key: value for key, value in given[index].items() if key not in keys} if keeps else {}

@@ -14,7 +14,8 @@ from support.commands import CliRunner
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
-from kafka_sidecar.proxy.config.mistakes import find_dead_entries
+from kafka_sidecar.proxy.config.mistakes import ConfigError, find_dead_entries
+from kafka_sidecar.proxy.features.compose import find_mistakes
 
 
 def lines_of(folder: Path, text: str, command: tuple[str, ...] = ("validate",)) -> list[str]:
@@ -107,6 +108,14 @@ def test_a_topic_that_names_an_invalid_policy_is_not_a_second_mistake(tmp_path: 
 def test_all_mistakes_of_one_entry_are_reported_in_one_run(text: str, starts: list[str], tmp_path: Path) -> None:
     lines = [line.partition(": ")[2] for line in lines_of(tmp_path, f"bootstrap_servers: a:1\n{text}")]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
+
+
+@pytest.mark.parametrize("section", ["topics: [{name: a, policy: jso}]", "interceptors: [{type: jso}]"])
+def test_a_variable_that_names_an_entry_of_a_list_is_a_mistake_beside_others(section: str, tmp_path: Path) -> None:
+    (path := tmp_path / "sidecar.yaml").write_text(f"bootstrap_servers: a:1\n{section}")
+    name = section.partition(":")[0]
+    with pytest.raises(ConfigError, match=f"{name} is not a section; .*unknown .* 'jso'"):
+        load(path, {f"KAFKA_SIDECAR__{name.upper()}__0__NAME": "x"}, {}, find_mistakes)
 
 
 @pytest.mark.parametrize(
