@@ -6,8 +6,10 @@ linear time, so those with look-around are refused. Texts are checked for their 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
@@ -18,9 +20,9 @@ from kafka_sidecar.codec.json.syntax import find_fault
 from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.schemas.json_graph import can_multiply
 from kafka_sidecar.schemas.json_paths import JsonPaths, NotReadableError
-from kafka_sidecar.schemas.json_process import SHARED, Source, TookTooLongError
 from kafka_sidecar.schemas.language import NotOfSchemaError
 from kafka_sidecar.schemas.masks import Mask, replace_json_fields
+from kafka_sidecar.schemas.own_process import SHARED, TookTooLongError
 
 if TYPE_CHECKING:
     from kafka_sidecar.codec.records import Records
@@ -39,9 +41,11 @@ _LIMITS = ("limit", "property", "types", "multiple_of", "format", "pattern")
 # The library holds the interpreter: a value of this size takes it 5 ms with a hundred patterns for each name.
 MAX_HERE = 16 << 10  # bytes
 MAX_COMPILE_S = 0.01
+MAX_SCHEMAS = 256  # that the other process keeps
 UNREAD = object()
 MAX_SHOWN = 60  # characters of such a limit
 MAX_PATH = 200  # characters
+Source = tuple[str, tuple[tuple[str, str], ...], bool]  # text, documents by name, whether formats are asserted
 
 
 class JsonSchemaError(ValueError):
@@ -152,7 +156,7 @@ class JsonSchema:
         if self._validator is not None and len(text) <= MAX_HERE:
             return self.check_here(text)
         try:
-            return UNREAD, SHARED.find_fault(self._source, text)
+            return UNREAD, SHARED.call(_fault_there, self._source, text)
         except TookTooLongError as error:
             return None, JsonSchemaFault("$", f"not validated, it takes {error}")
 
@@ -185,9 +189,26 @@ def _compile(schema: Any, documents: Mapping[str, Any], formats: bool) -> Any:
         raise JsonSchemaError(str(error).splitlines()[0]) from error
 
 
+@lru_cache(MAX_SCHEMAS)
+def _schema_there(source: Source) -> JsonSchema:
+    text, documents, formats = source
+    return JsonSchema(text, dict(documents), formats)
+
+
+def _compile_there(source: Source) -> float:
+    """The seconds that it takes."""
+    began = time.monotonic()
+    _schema_there(source)
+    return time.monotonic() - began
+
+
+def _fault_there(source: Source, text: bytes) -> JsonSchemaFault | None:
+    return _schema_there(source).check_here(text)[1]
+
+
 def _seconds_to_compile(source: Source) -> float:
     try:
-        return SHARED.compile(source)
+        return SHARED.call(_compile_there, source)
     except TookTooLongError as error:
         raise JsonSchemaError(f"to compile it takes {error}") from None
     except ValueError as error:

@@ -86,6 +86,7 @@ FRONT_DOORS = {
         "json_schema",
         "language",
         "masks",
+        "own_process",
         "protobuf",
         "registries",
         "registry",

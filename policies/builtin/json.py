@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isinf
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from kafka_sidecar.codec.json.syntax import MAX_NESTING, find_not_json
 from kafka_sidecar.plugins.settings import Settings, read_settings, reject_argument
 from kafka_sidecar.policies.contract import ALL, MAX_REJECTIONS, Fault, Hints, RecordValidationPolicy, TopicMetadata
+from kafka_sidecar.schemas.own_process import SHARED, TookTooLongError
 
 _EXACT = 2**53 - 1  # the largest integer that every parser keeps (RFC 8259 section 6)
 
@@ -59,11 +60,13 @@ NULL = "Topic %s requires record %ss not to be null"
 SYNTAX = "Topic %s requires record %ss to be JSON: %s"
 DUPLICATE = "Topic %s requires record %ss to be JSON: a key is twice in an object"
 NUMBER = "Topic %s requires record %ss to be JSON: a number that a double cannot hold"
+UNKNOWN = "Topic %s requires record %ss to be JSON: not evaluated, it takes %s"
 
 Part = Literal["value", "key"]
 PARTS: dict[str, tuple[Part, ...]] = {"value": ("value",), "key": ("key",), "both": ("key", "value")}
 
 MAX_PARSED_BYTES = 128 << 10  # of a batch, at once: JSON that becomes objects takes up to 160 ns for a byte
+MAX_HERE = 16 << 10  # bytes of one text: the parser holds the interpreter until it has read all of it
 
 
 class WellFormedJsonSettings(Settings):
@@ -129,7 +132,14 @@ class WellFormedJson(RecordValidationPolicy):
             text = None if record.index in invalid else record.key if part == "key" else record.value
             if text is None:
                 continue
-            if unique and has_duplicate_key(text):
-                yield Fault(record.index, DUPLICATE % (topic, part), "duplicate_key")
-            elif exact and has_big_number(text):
-                yield Fault(record.index, NUMBER % (topic, part), "big_number")
+            try:
+                if unique and _ask(has_duplicate_key, text):
+                    yield Fault(record.index, DUPLICATE % (topic, part), "duplicate_key")
+                elif exact and _ask(has_big_number, text):
+                    yield Fault(record.index, NUMBER % (topic, part), "big_number")
+            except TookTooLongError as error:
+                yield Fault(record.index, UNKNOWN % (topic, part, error), "not_evaluated")
+
+
+def _ask(question: Callable[[bytes], bool], text: bytes) -> bool:
+    return question(text) if len(text) <= MAX_HERE else SHARED.call(question, text)

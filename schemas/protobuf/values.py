@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from kafka_sidecar.codec.checkpoint import checkpoint
+
+AT_ONCE = 10_000  # elements of a list, 0.2 ms
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULL = "google.protobuf.NullValue"
 _WRAPPED = ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
@@ -105,10 +108,19 @@ def _convert(name: str, kind: int, inner: Callable[[Any], Any] | None, value: An
             return value if inner is None else inner(value)
         if kind == _MAP:
             return dict(value) if inner is None else {key: inner(value[key]) for key in value}
-        return list(value) if inner is None else [inner(one) for one in value]
+        return _elements(value) if inner is None else [inner(one) for one in value]
     except _RangeError as error:
         error.path = f".{name}{error.path}"
         raise
+
+
+def _elements(values: Any) -> list[Any]:
+    """The library makes objects of them, and nothing else runs meanwhile: of some at a time."""
+    found: list[Any] = []
+    for at in range(0, len(values), AT_ONCE):
+        checkpoint()
+        found += values[at : at + AT_ONCE]
+    return found
 
 
 def _text(value: Any) -> Any:

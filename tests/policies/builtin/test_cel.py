@@ -78,6 +78,41 @@ def test_a_record_for_which_the_condition_fails_to_evaluate_is_rejected(
     assert message == f"Topic orders requires records to satisfy: {expression}"
 
 
+@pytest.mark.parametrize(
+    ("expression", "record"),
+    [
+        ("key == 'a\\u0000b' && size(key) == 3", {"key": b"a\0b"}),
+        ("key == b'\\xff\\x00b' && size(key) == 3", {"key": b"\xff\0b"}),
+        ("headers['t'] == ['\\u0000'] && headers['t'][0] != ''", {"headers": [("t", b"\0")]}),
+        ("value.l[0].a == 'a\\u0000b' && value.l[0].a != 'a'", {"value": b'{"l": [{"a": "a\\u0000b", "n": [1]}]}'}),
+        ("value == '\\\\u0000'", {"value": b'"\\\\u0000"'}),
+    ],
+)
+def test_nothing_of_a_text_with_a_nul_is_overlooked(
+    expression: str, record: dict[str, Any], refusals: Refusals
+) -> None:
+    assert refusals("cel", {"expression": expression}, record) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "record"),
+    [("has(value.a)", {"value": b'{"a\\u0000b": 1}'}), ("'t' in headers", {"headers": [("t\0", b"")]})],
+)
+def test_a_record_with_a_nul_in_a_key_of_a_map_is_rejected(
+    expression: str, record: dict[str, Any], refusals: Refusals
+) -> None:
+    assert [one[1] for one in refusals("cel", {"expression": expression}, record)] == ["not_evaluated"]
+
+
+def test_a_text_with_a_nul_is_rejected_where_it_cannot_be_given_to_the_library(
+    refusals: Refusals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf.wrappers_pb2", None)
+    cel_module._in_cel.cache_clear()
+    found = refusals("cel", {"expression": "key.startsWith('a')"}, {"key": b"a\0"}, {"key": b"a"})
+    assert [(index, reason) for index, reason, _ in found] == [(0, "not_evaluated")]
+
+
 def test_a_result_that_is_not_a_boolean_rejects_the_record(refusals: Refusals) -> None:
     found = refusals("cel", {"expression": "value.ok"}, {"value": b'{"ok": true}'}, {"value": b'{"ok": 1}'})
     assert [(index, reason) for index, reason, _ in found] == [(1, "condition")]
@@ -194,7 +229,7 @@ AVRO = {
 }
 ORDER = {
     "amount": Decimal("19.99"), "at": datetime(2026, 1, 2, tzinfo=UTC), "from": time(9, 30), "state": "SENT",
-    "raw": b"\xff", "tags": {"a": 1 << 40},
+    "raw": b"\xff\0\1", "tags": {"a": 1 << 40},
 }  # fmt: skip
 UNLIKE = "Topic orders requires record values to be of the schema Order: "
 LOW = {**ORDER, "amount": Decimal(0), "at": 0, "from": None, "raw": b""}
@@ -202,7 +237,7 @@ NATIVE = [
     "value.amount > 19 && value.amount < 20",
     "value.at > timestamp('2026-01-01T00:00:00Z') && value.at.getFullYear() == 2026",
     "value.from == duration('9h30m')",
-    "value.state in ['NEW', 'SENT'] && value.raw == b'\\xff' && value.tags.a == 1099511627776",
+    "value.state in ['NEW', 'SENT'] && value.raw == b'\\xff\\x00\\x01' && value.tags.a == 1099511627776",
     "[value].all(one, one.at == timestamp('2026-01-02T00:00:00Z'))",
 ]
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import signal
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from kafka_sidecar.codec.checkpoint import Stop, StoppedError, ThreadRequiredError, stoppable
-from kafka_sidecar.schemas import json_process, json_schema
+from kafka_sidecar.codec.checkpoint import ThreadRequiredError
+from kafka_sidecar.schemas import json_schema
 from kafka_sidecar.schemas.json_graph import can_multiply
-from kafka_sidecar.schemas.json_process import SchemaProcess
 from kafka_sidecar.schemas.json_schema import MAX_HERE, JsonSchema, JsonSchemaError
-from kafka_sidecar.schemas.json_worker import serve
+from kafka_sidecar.schemas.own_process import OwnProcess
+from kafka_sidecar.schemas.own_process_worker import serve
 
 SHORT_S = 0.5  # to be ended after, once the process has started
 LARGE = json.dumps({"text": "x" * MAX_HERE}).encode()
@@ -31,14 +29,14 @@ TWICE: dict[str, Any] = {"allOf": [{"properties": {"n": {"$ref": "#"}}}] * 2}
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SchemaProcess]:
-    made = SchemaProcess(limit_s=2.0)
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnProcess]:
+    made = OwnProcess(limit_s=2.0)
     monkeypatch.setattr(json_schema, "SHARED", made)
     yield made
     made.close()
 
 
-def test_a_large_value_gets_the_same_verdict_as_a_small_one(process: SchemaProcess) -> None:
+def test_a_large_value_gets_the_same_verdict_as_a_small_one(process: OwnProcess) -> None:
     schema = JsonSchema(json.dumps({"properties": {"text": {"type": "string", "maxLength": 1 << 20}, "n": False}}))
     assert schema.fault_of(LARGE) is None
     assert process._child is not None
@@ -49,13 +47,13 @@ def test_a_large_value_gets_the_same_verdict_as_a_small_one(process: SchemaProce
     assert schema.decode(LARGE, 0, len(LARGE), 10) == json.loads(LARGE)
 
 
-async def test_the_event_loop_never_waits_for_it(process: SchemaProcess) -> None:
+async def test_the_event_loop_never_waits_for_it(process: OwnProcess) -> None:
     with pytest.raises(ThreadRequiredError):
         JsonSchema("{}").fault_of(LARGE)
     assert process._child is None
 
 
-def test_a_schema_that_is_not_trusted_and_cannot_take_long_is_used_here(process: SchemaProcess) -> None:
+def test_a_schema_that_is_not_trusted_and_cannot_take_long_is_used_here(process: OwnProcess) -> None:
     schema = JsonSchema('{"items": {"$ref": "#"}}', is_trusted=False)
     process.close()
     assert schema.fault_of(b"[[]]") is None
@@ -63,7 +61,7 @@ def test_a_schema_that_is_not_trusted_and_cannot_take_long_is_used_here(process:
 
 
 def test_a_schema_that_multiplies_stays_there_and_is_ended(
-    process: SchemaProcess, monkeypatch: pytest.MonkeyPatch
+    process: OwnProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = JsonSchema(json.dumps(LAUGHS), is_trusted=False)
     with monkeypatch.context() as short:
@@ -76,7 +74,7 @@ def test_a_schema_that_multiplies_stays_there_and_is_ended(
 
 
 def test_a_schema_that_takes_too_long_to_compile_is_an_error(
-    process: SchemaProcess, monkeypatch: pytest.MonkeyPatch
+    process: OwnProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patterns = {f"p{at}": {"pattern": f"^[\\p{{L}}]{{1,100}}x{at}$"} for at in range(1000)}
     JsonSchema("{}", is_trusted=False)
@@ -88,30 +86,14 @@ def test_a_schema_that_takes_too_long_to_compile_is_an_error(
         JsonSchema('{"type": 1}', is_trusted=False)
 
 
-def test_a_caller_that_no_longer_wants_the_answer_does_not_wait(process: SchemaProcess) -> None:
-    schema, stop = JsonSchema(json.dumps(LAUGHS), is_trusted=False), Stop()
-    threading.Timer(0.2, lambda: setattr(stop, "is_set", True)).start()
-    with stoppable(stop), pytest.raises(StoppedError):
-        schema.fault_of(b"1")
-    assert process._child is None
-
-
-def test_a_process_that_ended_is_started_again(process: SchemaProcess) -> None:
-    schema = JsonSchema("{}")
-    assert schema.fault_of(LARGE) is None
-    assert process._child is not None
-    process._child.kill()
-    process._child.wait()
-    assert schema.fault_of(LARGE) is None
-
-
-def test_questions_are_answered_until_they_end() -> None:
+def test_the_process_answers_with_seconds_faults_and_errors() -> None:
     source = ('{"type": "integer"}', (), False)
+    compiled, found = json_schema._compile_there, json_schema._fault_there
     asked = [
-        ("compile", source),
-        ("find", source, b"1"),
-        ("find", source, b'"a"'),
-        ("compile", ('{"type": 1}', (), False)),
+        (compiled, (source,), {}),
+        (found, (source, b"1"), {}),
+        (found, (source,), {"text": b'"a"'}),
+        (compiled, (('{"type": 1}', (), False),), {}),
     ]
     requests, answers = io.BytesIO(b"".join(map(pickle.dumps, asked))), io.BytesIO()
     serve(requests, answers, 5)
@@ -121,15 +103,6 @@ def test_questions_are_answered_until_they_end() -> None:
     assert good is None
     assert str(bad) == "$: type integer"
     assert isinstance(invalid, ValueError)
-    assert signal.alarm(0) == 0, "none is left"
-
-
-def test_the_process_ends_by_itself_where_the_one_that_has_asked_was_killed() -> None:
-    with json_process._start(limit_s=0) as child:  # and a second
-        assert child.stdin is not None
-        pickle.dump(("find", (json.dumps(LAUGHS), (), False), b"1"), child.stdin)
-        child.stdin.flush()
-        assert child.wait(timeout=20) == -signal.SIGALRM
 
 
 REFERRED = {"type": "object", "properties": {"of": {"$ref": "#/$defs/part"}, "to": {"$ref": "#/$defs/part"}}}

@@ -1,8 +1,8 @@
-"""JSON Schemas in a process of their own, for what would hold up all others.
+"""A process of its own for calls of libraries that would hold up all others.
 
-The library keeps the interpreter's lock while it compiles a schema or validates a value: a thread does not help. So a
-large value, and a schema that is not trusted, go to another process, which is ended where it takes too long or too much
-memory. It is started when it is needed, and ends with this one.
+Some libraries keep the interpreter's lock until they return: a thread does not help. So what takes them long goes to
+another process, which is ended where it takes too long or too much memory. It is started when it is needed, and ends
+with this one.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from math import ceil
 from threading import Lock
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from kafka_sidecar.codec.checkpoint import ThreadRequiredError, checkpoint
 
-LIMIT_S = 5.0  # of one schema, or one value
+LIMIT_S = 5.0  # of one call
 LOOK_S = 0.02  # between two looks at whether the result is still wanted
-WORKER = "kafka_sidecar.schemas.json_worker"
-Source = tuple[str, tuple[tuple[str, str], ...], bool]  # text, documents by name, whether formats are asserted
+WORKER = "kafka_sidecar.schemas.own_process_worker"
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class TookTooLongError(Exception):
     """The process was ended: it took longer than `LIMIT_S`, or more memory than it has."""
 
 
-class SchemaProcess:
+class OwnProcess:
     """The process, for one caller at a time."""
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
@@ -37,39 +39,33 @@ class SchemaProcess:
         self._turn = Lock()
         self._child: subprocess.Popen[bytes] | None = None
 
-    def compile(self, source: Source) -> float:
-        """The seconds that it takes. Raises TookTooLongError; ValueError: it is not a schema."""
-        found = self._ask(("compile", source))
-        if isinstance(found, ValueError):
-            raise found
-        return float(found)
-
-    def find_fault(self, source: Source, text: bytes) -> Any:
-        """As `JsonSchema.fault_of` of a text that is well-formed JSON, of a depth that was checked."""
-        return self._ask(("find", source, text))
-
-    def close(self) -> None:
-        with self._turn:
-            self._end()
-
-    def _ask(self, question: object) -> Any:
-        """The answer of the process.
+    def call(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """What a function of a module returns there. It is sent by its name; arguments and result are pickled.
 
         Raises:
             ThreadRequiredError: this is the thread of the event loop, which must not wait.
-            TookTooLongError: it has not answered in time.
+            TookTooLongError: it has not returned in time.
+            ValueError: as it did there.
         """
         if _is_event_loop():
             raise ThreadRequiredError
         while not self._turn.acquire(timeout=LOOK_S):
             checkpoint()
         try:
-            return self._exchange(question)
+            found = self._exchange((function, arguments, named))
         except BaseException:
             self._end()
             raise
         finally:
             self._turn.release()
+        if isinstance(found, ValueError):
+            raise found
+        result: T = found
+        return result
+
+    def close(self) -> None:
+        with self._turn:
+            self._end()
 
     def _exchange(self, question: object) -> Any:
         if self._child is None or self._child.poll() is not None:
@@ -114,5 +110,5 @@ def _start(limit_s: float) -> subprocess.Popen[bytes]:
     )
 
 
-SHARED = SchemaProcess()
+SHARED = OwnProcess()  # by all, so that its memory is needed once
 atexit.register(SHARED.close)
