@@ -91,6 +91,26 @@ def test_the_denied_part_gets_an_error_and_the_rest_goes_on(key: ApiKey, version
     assert bool(ids_in(response)) == has_messages(response)
 
 
+ASKED_ALL_THE_SAME = (ApiKey.OFFSET_DELETE, ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS)
+NO_GROUP = 69
+
+
+@pytest.mark.parametrize("key", ASKED_ALL_THE_SAME)
+@pytest.mark.parametrize("code", [0, NO_GROUP])
+def test_an_error_of_the_group_comes_before_that_of_its_topics(key: ApiKey, code: int) -> None:
+    array, part, others, denied = REQUESTS[key]
+    exchange = Site().exchange(key, 0)
+    forwarded = of(exchange, key, 0, **others, **{array: [part("closed")]})
+    assert forwarded == oracle.request_frame(oracle.request(key, 0, **others, **{array: []}), 5)
+    frame = oracle.response_frame(oracle.response(key, 0, error_code=code), 5)
+    answered = exchange.response(frame)
+    assert isinstance(answered, bytes)
+    if code:
+        assert answered == frame
+    else:
+        assert codes_in(oracle.read_response(key, 0, answered)[1]) == {denied}
+
+
 def has_messages(value: Any) -> bool:
     """Whether a response has fields for the text of errors."""
     if isinstance(value, tuple):
