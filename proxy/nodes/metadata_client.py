@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 from struct import Struct
 
 from kafka_sidecar import __version__
-from kafka_sidecar.codec.apis import ErrorCode
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import encode_request
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.headers import ResponseHeader
@@ -112,6 +112,9 @@ def _is_local(ip: str) -> bool:
 
 METADATA = 12  # its version: supported by the oldest broker (3.9) and still by the newest
 RESPONSE_HEADER = 1
+USE_NEWER = "use brokers of Kafka 3.9 or newer"
+TOO_NEW = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+_ERROR = slice(4, 6)  # of a response to ApiVersions, after the correlation id
 MAX_RESPONSE_BYTES = 64 << 20
 # Of one broker. ValueError and OverflowError: its host or port is invalid.
 FAILURES = (OSError, EOFError, CodecError, ValueError, OverflowError)
@@ -209,6 +212,7 @@ class MetadataClient:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     channel = await self._open(address)
+                    _refuse_too_old(self.offered)
                     response = await channel.metadata(request)
                 self._record_attempt(address, None)
                 return channel, response
@@ -230,7 +234,7 @@ class MetadataClient:
         channel = _Channel(reader, writer)
         number, greeting = self._own.greeting()
         try:
-            self.offered = _versions_in(await channel.request(greeting))
+            self.offered = await channel.greet(greeting)
         except BaseException as error:
             channel.close()
             if self._own.came_back(number, address):
@@ -241,10 +245,12 @@ class MetadataClient:
         return channel
 
 
-def _versions_in(frame: bytes) -> ApiVersionsResponse | None:
-    """The versions in the response to a greeting."""
-    response, _ = decode(ApiVersionsResponse, frame, GREETING, LENGTH.size)
-    return response if response.error_code == ErrorCode.NONE else None
+def _refuse_too_old(offered: ApiVersionsResponse | None) -> None:
+    """Such a broker would close the connection silently. Raises CodecError."""
+    for one in () if offered is None else offered.api_keys:
+        if one.api_key == ApiKey.METADATA and one.max_version < METADATA:
+            have = f"{one.min_version} to {one.max_version}"
+            raise CodecError(f"has Metadata {have}, {METADATA} is needed: {USE_NEWER}")
 
 
 async def read_response(reader: asyncio.StreamReader) -> bytes:
@@ -269,6 +275,14 @@ class _Channel:
         frame = await self.request(encode_request(request, METADATA, 0, OWN_CLIENT_ID))
         _, at = decode(ResponseHeader, frame, RESPONSE_HEADER)
         return decode(MetadataResponse, frame, METADATA, at)[0]
+
+    async def greet(self, greeting: bytes) -> ApiVersionsResponse | None:
+        """The versions that the broker responds with; None: it responds with an error."""
+        frame, version = await self.request(greeting), GREETING
+        if frame[_ERROR] == TOO_NEW:  # from a broker before Kafka 2.4, in version 0 (KIP-511)
+            frame, version = await self.request(encode_request(ApiVersionsRequest(), 0, 0, OWN_CLIENT_ID)), 0
+        response, _ = decode(ApiVersionsResponse, frame, version, LENGTH.size)
+        return response if response.error_code == ErrorCode.NONE else None
 
     async def request(self, frame: bytes) -> bytes:
         """The response to a request, without its length."""

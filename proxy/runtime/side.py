@@ -227,13 +227,13 @@ class Unsent:
         """The client reads slowly: all that is written so far waits. To be called again once more is written."""
         size = transport.get_write_buffer_size() if transport is not None else 0
         if size >= MIN_BYTES and size > self._bytes:
-            self._account.add(size - self._bytes)
+            self._account.hold_unread(size - self._bytes)
             self._bytes = size
 
     def release(self) -> None:
         """The client has read, or has gone."""
         if self._bytes:
-            self._account.release(self._bytes)
+            self._account.release_unread(self._bytes)
             self._bytes = 0
 
 

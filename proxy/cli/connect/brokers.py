@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from kafka_sidecar.codec.apis import APIS, ApiKey, ErrorCode
+from kafka_sidecar.codec.apis import APIS, ApiKey
 from kafka_sidecar.codec.envelope import decode_response, encode_request
 from kafka_sidecar.codec.errors import CodecError
 from kafka_sidecar.codec.message import Message
@@ -20,7 +20,7 @@ from kafka_sidecar.codec.wire import LENGTH
 from kafka_sidecar.proxy.cli.connect.report import Check, failed, ok, warning
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.types import host_port
-from kafka_sidecar.proxy.nodes.metadata_client import Address, listener_among, read_response
+from kafka_sidecar.proxy.nodes.metadata_client import TOO_NEW, USE_NEWER, Address, listener_among, read_response
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins, Password
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.tls.broker_access import OWN_CLIENT_ID, BrokerAccess, HandshakeError, cause_of
@@ -50,7 +50,11 @@ class Probe:
     tls: str | None  # its version
     versions: dict[int, tuple[int, int]]
     features: dict[str, int]  # by name: the level that is in force in the cluster
-    metadata: MetadataResponse | None = field(repr=False)  # None: it wants a login
+    metadata: MetadataResponse | None = field(repr=False)  # None: it wants a login, or is too old
+
+    @property
+    def is_too_old(self) -> bool:
+        return not supports(self.versions, ApiKey.METADATA, METADATA)
 
 
 class Channel:
@@ -74,7 +78,7 @@ class Channel:
         """What the broker supports. Raises as `ask`."""
         software = ApiVersionsRequest(client_software_name=OWN_CLIENT_ID, client_software_version=_VERSION)
         frame = await self._exchange(software, GREETING)
-        if frame[_ERROR] == _TOO_NEW:  # old brokers and mocks; the response is one of version 0 (KIP-511)
+        if frame[_ERROR] == TOO_NEW:  # old brokers and mocks; the response is one of version 0 (KIP-511)
             return await self.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
         return decode_response(ApiVersionsResponse, frame, GREETING).message
 
@@ -87,7 +91,6 @@ class Channel:
 
 _VERSION = "validate"
 _ERROR = slice(8, 10)  # after length and correlation id
-_TOO_NEW = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
 @asynccontextmanager
@@ -212,7 +215,7 @@ def _how(found: Probe, access: BrokerAccess) -> str:
     parts = [found.tls or "no TLS"]
     if access.logins is not None:
         parts.append(f"logged in ({access.logins.credentials.mechanism})")
-    elif found.metadata is None and supports(found.versions, ApiKey.METADATA, METADATA):
+    elif found.metadata is None and not found.is_too_old:
         parts.append("wants a login: clients have to log in themselves")
     return f"answers: {', '.join(parts)}"
 
@@ -238,9 +241,9 @@ def _check_cluster(config: Config, probes: Iterable[Probe]) -> Iterator[Check]:
     clusters: dict[str, str] = {}
     for one in probes:
         name = "{}:{}".format(*one.address)
-        if not supports(one.versions, ApiKey.METADATA, METADATA):
+        if one.is_too_old:
             have = common(one.versions, ApiKey.METADATA)
-            yield failed("versions", name, f"{have}, {METADATA} is needed", "use brokers of Kafka 3.9 or newer")
+            yield failed("versions", name, f"{have}, {METADATA} is needed", USE_NEWER)
         elif one.metadata is not None:
             clusters.setdefault(str(one.metadata.cluster_id), name)
     first = next(iter(probes))

@@ -54,6 +54,9 @@ async def _check_cluster(config: Config, access: BrokerAccess, checks: list[Chec
     if found.probe is None:
         checks += _skip_topics(config, NO_BROKER)
         return
+    if found.probe.is_too_old:
+        checks += _skip_topics(config, "the broker is too old")
+        return
     if config.brokers.logins:
         checks += await check_logins(config, access, found.probe.address)
     if found.probe.metadata is None:

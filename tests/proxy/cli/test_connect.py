@@ -79,12 +79,13 @@ async def test_a_broker_that_says_its_versions_in_version_0_alone_is_asked_in_th
         broker.answers[ApiKey.API_VERSIONS] = answer(known)
         assert f"ok       bootstrap {broker.address}: answers: no TLS" in await lines(broker)
         broker.answers[ApiKey.API_VERSIONS] = answer([{"api_key": 3, "min_version": 0, "max_version": 8}])
-        found = await lines(broker)
+        found = await lines(broker, topics=[{"name": "orders"}])
         assert f"ok       bootstrap {broker.address}: answers: no TLS" in found
         assert (
             f"failed   versions {broker.address}: Metadata 0 to 8, 12 is needed; use brokers of Kafka 3.9 or newer"
             in found
         )
+        assert "skipped  topic orders: the broker is too old (topics (entry 1))" in found
 
 
 async def test_servers_of_two_clusters_are_a_mistake() -> None:

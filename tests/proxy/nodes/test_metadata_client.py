@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from support import oracle
-from support.fake_broker import FakeBroker, fixed, hang_up, stall
+from support.fake_broker import FakeBroker, Request, fixed, hang_up, stall
 from support.in_process import until
 
 from kafka_sidecar.codec.apis import ApiKey
@@ -107,6 +107,24 @@ async def test_a_broker_is_reached_once_it_has_responded_though_it_rejects_metad
         broker.answers[ApiKey.METADATA] = hang_up()
         requester = Requester(address(broker))
         with pytest.raises(OSError, match="closed the connection"):
+            await requester.client.brokers()
+        assert requester.reached == 1
+
+
+@pytest.mark.parametrize("knows", [0, 3])
+async def test_a_broker_that_is_too_old_is_said_to_be_so(knows: int) -> None:
+    """One before Kafka 2.4 does not know the version of the greeting, and responds in version 0."""
+
+    async def old(_: FakeBroker, request: Request) -> bytes:
+        version, error = (request.version, 0) if request.version <= knows else (0, 35)
+        listed = [{"api_key": ApiKey.METADATA, "min_version": 0, "max_version": 11}] if error == 0 else []
+        response = oracle.response(ApiKey.API_VERSIONS, version, error_code=error, api_keys=listed)
+        return oracle.response_frame(response, request.correlation_id)
+
+    async with FakeBroker() as broker:
+        broker.answers[ApiKey.API_VERSIONS] = old
+        requester = Requester(address(broker))
+        with pytest.raises(OSError, match="has Metadata 0 to 11, 12 is needed: use brokers of Kafka 3"):
             await requester.client.brokers()
         assert requester.reached == 1
 

@@ -18,7 +18,7 @@ from kafka_sidecar.proxy.telemetry.metrics import Buffered
 
 LIMIT = 4 * ROOM_BYTES
 LITTLE = LIMIT // SMALL_PART
-WITH_RESERVE = LIMIT + LIMIT // RESERVE_PART
+MANY = SMALL_PART // RESERVE_PART  # so many with little spend the reserve
 
 
 class Connection:
@@ -68,15 +68,44 @@ def test_below_the_limit_no_connection_is_paused() -> None:
     assert (crowd.read, crowd.buffered.pauses) == ([True, True], 0)
 
 
-@pytest.mark.parametrize(("size", "are_read"), [(LIMIT, True), (WITH_RESERVE, False)])
-def test_over_the_limit_those_with_little_go_on_until_the_reserve_is_spent(size: int, are_read: bool) -> None:
+@pytest.mark.parametrize("size", [LIMIT, 100 * LIMIT])
+def test_over_the_limit_those_with_little_go_on_however_much_others_hold(size: int) -> None:
     crowd = Crowd(5)
     crowd.add(2, 1)
     crowd.add(0, LITTLE)
     crowd.add(3, LITTLE + 1)
     crowd.add(1, size)
-    assert crowd.read == [are_read, False, True, False, True]  # 2 began first, 4 buffers nothing
-    assert crowd.buffered.pauses == (2 if are_read else 3)
+    assert crowd.read == [True, False, True, False, True]  # 4 buffers nothing
+    assert crowd.buffered.pauses == 2
+
+
+def test_those_with_little_wait_once_they_have_spent_their_reserve() -> None:
+    crowd = Crowd(MANY + 2)
+    crowd.add(MANY + 1, LIMIT + 1)  # the first
+    for number in range(MANY):
+        crowd.add(number, LITTLE)
+    assert all(crowd.read)
+    crowd.add(MANY, LITTLE)
+    assert crowd.read == [False] * (MANY + 1) + [True]
+    crowd.release(0)
+    assert all(crowd.read)
+    crowd.add(0, LITTLE)
+    assert not any(crowd.read[:-1])
+    crowd.add(MANY + 1, 1)
+    crowd.release(MANY + 1)
+    assert all(crowd.read)
+
+
+def test_who_has_much_now_makes_room_for_those_with_little() -> None:
+    crowd = Crowd(MANY + 2)
+    crowd.add(MANY + 1, LITTLE)  # the first: it goes on
+    for number in range(MANY):
+        crowd.add(number, LITTLE)
+    crowd.budget.limit = 0  # nothing is under it
+    crowd.add(MANY + 1, 0)
+    assert crowd.read == [False] * MANY + [True, True]
+    crowd.add(MANY + 1, 1)
+    assert all(crowd.read)
 
 
 def test_after_some_megabytes_in_one_turn_each_connection_lets_others_have_theirs() -> None:
@@ -116,6 +145,33 @@ def test_when_the_first_has_finished_the_next_one_goes_on_though_the_limit_is_st
     assert crowd.read == [True, True, True]
 
 
+def test_responses_that_clients_do_not_read_spend_the_limit_and_one_response_at_most() -> None:
+    """Each that finishes its frame makes room for it alone; the next one would only add another."""
+    crowd = Crowd(4)
+    for number in range(4):
+        crowd.add(number, LIMIT)
+    for number in range(2):
+        assert crowd.read[number]
+        crowd.release(number)
+        crowd.connections[number].account.hold_unread(LIMIT)
+    crowd.add(2, 1)
+    assert crowd.read[2:] == [False, False]  # 2 is the first of those that have not finished
+    crowd.connections[0].account.release_unread(LIMIT)
+    assert crowd.read[2:] == [True, False]
+
+
+def test_a_frame_that_has_begun_waits_once_clients_leave_too_much_unread() -> None:
+    crowd = Crowd(2)
+    crowd.add(0, 1)
+    crowd.connections[1].account.hold_unread(LIMIT + 1)
+    crowd.add(0, LITTLE - 1)
+    assert crowd.read[0]  # little, and the reserve is not spent
+    crowd.add(0, 1)
+    assert not crowd.read[0]
+    crowd.connections[1].account.release_unread(LIMIT + 1)
+    assert crowd.read[0]
+
+
 def test_connections_are_resumed_in_order_as_far_as_there_is_room() -> None:
     crowd = Crowd(5, limit=8 * ROOM_BYTES)
     for number in range(1, 5):
@@ -137,27 +193,32 @@ def test_a_connection_that_ends_while_it_is_paused_leaves_nothing() -> None:
     assert (crowd.read, crowd.buffered.bytes, crowd.budget.peak) == ([True, True], 0, 2 * LIMIT)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3 * ROOM_BYTES)), max_size=40))
-def test_one_connection_that_buffers_is_always_read_and_over_the_limit_no_other_with_much(
-    steps: list[tuple[int, int]],
+@given(st.integers(1, MANY + 20), st.data())
+def test_of_those_with_much_only_the_first_is_read_over_the_limit_and_those_with_little_in_their_reserve(
+    count: int, data: st.DataObject
 ) -> None:
-    crowd = Crowd(4)
+    sizes = st.sampled_from([0, 1, LITTLE // 2, LITTLE, LITTLE + 1, ROOM_BYTES, 3 * ROOM_BYTES])
+    steps = data.draw(st.lists(st.tuples(st.integers(0, count - 1), sizes), max_size=3 * MANY))
+    crowd = Crowd(count)
     for number, size in steps:
         if size and crowd.connections[number].is_read:
             crowd.add(number, size)
         elif crowd.connections[number].account.bytes:
             crowd.release(number)
         holders = [one for one in crowd.connections if one.account.bytes]
+        little = [one for one in holders if one.account.bytes <= LITTLE]
         assert crowd.buffered.bytes == sum(one.account.bytes for one in holders)
         assert not holders or any(one.is_read for one in holders)
         assert all(one.is_read for one in crowd.connections if not one.account.bytes)
         if crowd.buffered.bytes > LIMIT:
-            assert sum(one.is_read for one in holders if one.account.bytes > LITTLE) <= 1
-        if crowd.buffered.bytes > WITH_RESERVE:
+            assert sum(one.is_read for one in holders if one not in little) <= 1
+        if sum(one.account.bytes for one in little) <= LIMIT // RESERVE_PART:
+            assert all(one.is_read for one in little)
+        elif crowd.buffered.bytes > LIMIT:
             assert sum(one.is_read for one in holders) == 1
-    for number in range(4):
+    for number in range(count):
         crowd.release(number)
-    assert crowd.read == [True] * 4
+    assert all(crowd.read)
     assert crowd.buffered.bytes == 0
 
 
