@@ -29,6 +29,7 @@ SESSIONS_FROM, IDS_FROM = 7, 13
 SIZES = (1, 100, 1000, 60_000, 1 << 20)
 LOST_SESSIONS = frozenset({70, 71})  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
 MAX_IDLE = 12  # answers in turn that bring nothing, of which one waits for what is not there
+ENOUGH = 3  # of these, where the answers say that there is no more
 ABORT = b"\0\0\0\0"  # the key of a marker
 
 
@@ -45,6 +46,7 @@ class Walk:
     isolation: int
     got: dict[Partition, list[Got]] = field(default_factory=lambda: defaultdict(list))
     is_coarse: bool = True  # it goes on after the batch
+    _high: dict[Partition, int] = field(default_factory=dict)  # watermarks, of the last answers
     _session: tuple[int, int] = (0, -1)  # id and epoch of the next request
     _in_session: dict[Partition, int] = field(default_factory=dict)  # the position that was sent
 
@@ -57,6 +59,8 @@ class Walk:
             before = dict(self.positions)
             self._round(pending)
             idle = 0 if before != self.positions else idle + 1
+            if idle > ENOUGH and all(self._high[one] == self.positions[one] for one in pending):
+                break  # to such a client the log seems to end before what is hidden
             assert idle < MAX_IDLE, f"{self.version}, isolation {self.isolation}: stands at {self.positions}"
         return dict(self.got)
 
@@ -110,6 +114,7 @@ class Walk:
         assert of in some, f"{of} is not asked for"
         where = f"version {self.version}, isolation {self.isolation}, {of} from {self.positions[of]}"
         assert not answer.error_code, f"{where}: {answer.error_code}"
+        self._high[of] = answer.high_watermark
         aborted = {(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()}
         open_ = set[int]()
         last_base = -1
