@@ -20,10 +20,11 @@ from kafka_sidecar.pipeline.records.kafka_log import LogError
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.cli.dead_letters.cluster import ClusterError, connect
 from kafka_sidecar.proxy.cli.dead_letters.options import time_text
-from kafka_sidecar.proxy.cli.dead_letters.printing import table
+from kafka_sidecar.proxy.cli.dead_letters.printing import no_letters, table
 from kafka_sidecar.proxy.cli.dead_letters.replay import Tally
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.security.client_settings import client_settings
+from kafka_sidecar.proxy.telemetry.readable import counted
 
 FAILURES = (LogError, UnreachableError, ClusterError, *failures.FAILURES)
 LETTERS, REPORT = "letters", "report"
@@ -119,10 +120,10 @@ def report_lines(found: Report, path: str) -> list[str]:
     ]  # fmt: skip
     lines = [*table([TITLES, *rows])] if rows else ["no dead letters"]
     if len(found.groups) > MAX_SHOWN:
-        lines.append(f"and {len(found.groups) - MAX_SHOWN} more groups")
-    lines += [f"{count} records are no dead letters of a sidecar: {why}" for why, count in found.no_letters.items()]
+        lines.append(f"and {counted(len(found.groups) - MAX_SHOWN, 'more group')}")
+    lines += [f"{no_letters(count)}: {why}" for why, count in found.no_letters.items()]
     if found.twice:
-        lines.append(f"{found.twice} letters are there more than once")
+        lines.append(f"{counted(found.twice, 'letter')} more than once")
     return [*lines, f"tables: {path}/{LETTERS}, {path}/{REPORT}"]
 
 

@@ -17,6 +17,7 @@ from kafka_sidecar.pipeline.reconcile.tables import Tables
 from kafka_sidecar.pipeline.session import start_session
 from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.config.sections import Reconcile
+from kafka_sidecar.proxy.telemetry.readable import counted
 
 FILES_AT_A_TIME = 100
 
@@ -93,6 +94,6 @@ def line(written: Written) -> str:
     """What a batch has done."""
     states = ", ".join(f"{count} {state}" for state, count in sorted(written.states.items())) or "none"
     return (
-        f"batch {written.batch}: {written.events} new events, {written.hours} hours computed, "
+        f"batch {written.batch}: {counted(written.events, 'new event')}, {counted(written.hours, 'hour')} computed, "
         f"rows: {states}; alerts: {written.alerts}"
     )

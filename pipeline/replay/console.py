@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from kafka_sidecar.pipeline.replay.report import Place, Report
+from kafka_sidecar.proxy.telemetry.readable import counted
 
 T = TypeVar("T")
 REFRESH_S = 0.5
@@ -66,14 +67,19 @@ def summary_lines(report: Report) -> list[str]:
     for one in report.topics:
         lines += [
             f"{one.topic}: {one.policy} ({one.source}, mode {one.mode})",
-            f"  {one.records:,} records in {one.batches:,} batches of {one.partitions} partitions validated",
             (
-                f"  {one.rejected_records:,} records rejected; their {one.rejected_batches:,} batches have"
-                f" {one.records_of_rejected_batches:,} records{_share(one.records_of_rejected_batches, one.records)}"
+                f"  {counted(one.records, 'record')} in {counted(one.batches, 'batch', 'batches')}"
+                f" of {counted(one.partitions, 'partition')} validated"
+            ),
+            (
+                f"  {counted(one.rejected_records, 'record')} rejected,"
+                f" in {counted(one.rejected_batches, 'batch', 'batches')}"
+                f" of {counted(one.records_of_rejected_batches, 'record')}"
+                f"{_share(one.records_of_rejected_batches, one.records)}"
             ),
         ]
         if one.deleted:
-            lines.append(f"  {one.deleted:,} offsets were deleted before they were read")
+            lines.append(f"  {counted(one.deleted, 'offset')} deleted before being read")
     records = sum(one.records for one in report.topics)
     rate = f", {records / report.seconds:,.0f} records/s" if records else ""
     return [*lines, f"{report.seconds:.1f} s{rate}"]

@@ -24,7 +24,7 @@ from kafka_sidecar.proxy.cli.admin_client import (
     with_query,
 )
 from kafka_sidecar.proxy.cli.output import say, say_json, table
-from kafka_sidecar.proxy.telemetry.readable import NONE, duration, number, size
+from kafka_sidecar.proxy.telemetry.readable import NONE, counted, duration, number, size
 
 OPEN_TITLES = (
     "session", "client id", "principal", "software", "client", "listener", "age", "in flight", "oldest", "requests",
@@ -69,7 +69,7 @@ def show_connections(
     else:
         say(
             *_connection_lines(OPEN_TITLES, _open_row, rows),
-            f"{len(rows)} shown of {number(found['open'])} that are open",
+            f"{len(rows)} shown of {number(found['open'])} open",
         )
 
 
@@ -148,9 +148,10 @@ def _rejection_row(one: Row) -> tuple[object, ...]:
 
 def _what(one: Row) -> str:
     if (denial := one.get("denial")) is not None:
-        return f"{denial['operation']} of {denial['resource_type']} {denial['resource']}, {denial['times']} times"
+        what = f"{denial['operation']} of {denial['resource_type']} {denial['resource']}"
+        return f"{what}, {counted(denial['times'], 'time')}"
     place = f"{one['topic'] or NONE}-{one['partition']}"
-    return f"{place}, {one['rejected_records']} records" if one["rejected_records"] else place
+    return f"{place}, {counted(one['rejected_records'], 'record')}" if one["rejected_records"] else place
 
 
 def explain(
@@ -205,12 +206,13 @@ def _configuration(applied: Row) -> Iterator[tuple[str, str]]:
 
 def _denial(denial: Row) -> str:
     what = f"{denial['principal']}, {denial['operation']} of {denial['resource_type']} {denial['resource']}"
-    return f"{what} ({denial['api']}, {denial['times']} times since {denial['since']})"
+    return f"{what} ({denial['api']}, {counted(denial['times'], 'time')} since {denial['since']})"
 
 
 def _producer(found: Row) -> str:
     producer = found["producer"]
-    return f"{producer['principal']}, produce to {found['topic']} ({producer['times']} times since {producer['since']})"
+    times = counted(producer["times"], "time")
+    return f"{producer['principal']}, produce to {found['topic']} ({times} since {producer['since']})"
 
 
 def _named(values: Row) -> str:

@@ -13,7 +13,7 @@ import typer
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, AsJson, Ca, TokenFile, ask
 from kafka_sidecar.proxy.cli.output import age, cell, folded, say, say_json, table
 from kafka_sidecar.proxy.server.admin.live.reading import Series, Snapshot, by_worker, each
-from kafka_sidecar.proxy.telemetry.readable import NONE, duration, number, rate, size
+from kafka_sidecar.proxy.telemetry.readable import NONE, counted, duration, number, rate, size
 
 NOT_READY = 3
 INDENT = 15
@@ -79,7 +79,7 @@ def _configuration(of: Mapping[str, Any]) -> str:
 
 def _login(brokers: Mapping[str, Any]) -> str:
     login = brokers.get("login", NONE)
-    return "none: clients log in themselves, if they do" if login == "disabled" else by_worker(login)
+    return "none, as brokers.sasl has no mechanism" if login == "disabled" else by_worker(login)
 
 
 def _traffic(of: Snapshot) -> str:
@@ -98,10 +98,8 @@ def _traffic(of: Snapshot) -> str:
 
 def _connections(of: Snapshot) -> str:
     state = of.part("connections")
-    opened = number(of.total("connections"))
-    return (
-        f"{number(state.get('open'))} open, {opened} since the start; {number(state.get('topics_known'))} topics known"
-    )
+    opened, topics = number(of.total("connections")), counted(state.get("topics_known"), "topic")
+    return f"{number(state.get('open'))} open, {opened} since the start; {topics} known"
 
 
 def _latency(of: Snapshot) -> str:
@@ -117,7 +115,7 @@ def _memory(of: Snapshot) -> str:
     memory = of.part("memory")
     waiting = memory.get("waiting") or 0
     who = memory.get("waiting_connections", [])
-    wait = f"; {number(waiting)} wait: connections {', '.join(map(str, who))}" if waiting else "; none waits"
+    wait = f"; {number(waiting)} waiting: connections {', '.join(map(str, who))}" if waiting else "; none waits"
     return f"{size(memory.get('buffered_bytes'))} of {size(memory.get('limit_bytes'))} buffered{wait}"
 
 
@@ -126,7 +124,7 @@ def _processes(of: Snapshot) -> Iterator[tuple[str, str]]:
         many = one["worker"] is not None
         parts = [
             f"pid {one['pid']}", f"{(one['cpu'] or 0) * 100:.0f} % of a CPU", size(one["memory_bytes"]),
-            f"{number(one['connections'])} connections",
+            counted(one['connections'], 'connection'),
             *([f"event loop late by {duration(one['event_loop_delay_p99_s'])} (p99)"] if many else []),
         ]  # fmt: skip
         yield f"worker {one['worker']}" if many else "process", ", ".join(["NOT READY"] * (not one["ready"]) + parts)
@@ -147,8 +145,9 @@ def _features(of: Snapshot) -> Iterator[tuple[str, str]]:
         waiting, sent = audit.get("buffered_events"), audit.get("sent_events")
         since = f" (the oldest for {duration(oldest)})" if (oldest := audit.get("oldest_seconds")) else ""
         lost = number(audit.get("discarded_events"))
-        rest = f", {number(waiting)} events wait{since}, {number(sent)} sent, {lost} lost" if sent is not None else ""
-        yield "audit", f"{by_worker(audit.get('auditor'))}: {number(audit.get('intervals'))} intervals{rest}"
+        waits = f"{counted(waiting, 'event')} waiting{since}"
+        rest = f", {waits}, {number(sent)} sent, {lost} lost" if sent is not None else ""
+        yield "audit", f"{by_worker(audit.get('auditor'))}: {counted(audit.get('intervals'), 'interval')}{rest}"
     if limits := sorted(of.series("rate_limit_throttled"), key=lambda one: -(one.rate or 0)):
         yield "rate limits", ", ".join(map(_limit, limits[:MAX_SHOWN]))
     if guards := list(of.series("interceptor_disabled")):

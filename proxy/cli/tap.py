@@ -12,6 +12,7 @@ import typer
 from kafka_sidecar.codec.apis import error_name
 from kafka_sidecar.proxy.cli.admin_client import AdminPort, AdminUrl, Ca, TokenFile, opened, with_query
 from kafka_sidecar.proxy.cli.output import say
+from kafka_sidecar.proxy.telemetry.readable import counted
 
 tap_app = typer.Typer(no_args_is_help=True, help="Show what passes a running sidecar, live.")
 
@@ -127,7 +128,7 @@ def _follow(admin: AdminPort, as_json: bool, **wanted: object) -> None:
                 elif kind == "tap":
                     say(f"tapping {line['of']}, at most {line['max_rate']:,} lines a second; Ctrl-C ends it", err=True)
                 elif kind == "lost":
-                    say(f"lost {line['lines']:,} lines ({_reasons(line)})", err=True)
+                    say(f"lost {counted(line['lines'], 'line')} ({_reasons(line)})", err=True)
                 elif not as_json:
                     say(_PRINTED[kind](line))
                 if as_json and kind not in ("tap", "end"):
@@ -242,7 +243,7 @@ def _connection(line: Row) -> str:
     if line["event"] == "opened":
         return _columns(line, *columns, (f"#{line['session']}", 0))
     software = f" ({line['client_software']})" if line["client_software"] else ""
-    passed = f"{line['requests']} requests in {line['duration_s']:.1f} s"
+    passed = f"{counted(line['requests'], 'request')} in {line['duration_s']:.1f} s"
     names = f"{line['client_id'] or '-'}{software} {line['principal'] or ''}".rstrip()
     return _columns(
         line, *columns, (f"#{line['session']}", 0), (names, WIDE), (passed, 2 * NARROW),

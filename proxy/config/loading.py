@@ -320,7 +320,9 @@ def load(
         config._origins = sources.origins
         return config
     if config is None:
-        config, more = _read(_valid_sections(sources.values, mistakes), path)
+        config, more = _read(_valid_sections(sources.values, mistakes, in_entries=True), path)
+        if config is None:  # what is left of an entry is not valid without what is not
+            config, more = _read(_valid_sections(sources.values, mistakes, in_entries=False), path)
         known = {one.location[:2] for one in mistakes}  # entries that are replaced, and may have more
         mistakes += [one for one in more if one.location[:1] != ("topics",) or one.location[:2] not in known]
     raise sources.origins.error([*mistakes, *(find_more(config) if config is not None else ())])
@@ -354,16 +356,42 @@ def _find_own_listeners(config: Config) -> Iterator[Mistake]:
             yield Mistake(("bootstrap_servers",), config.is_itself(server))
 
 
-def _valid_sections(values: Mapping[str, Any], mistakes: Sequence[Mistake]) -> dict[str, Any]:
-    """The sections with code that have no mistake so far, and the valid entries of ``topics:``."""
-    invalid = {one.location[0] for one in mistakes if one.location and one.location[:1] != ("topics",)}
-    entries = {one.location[1:2] for one in mistakes if one.location[:1] == ("topics",)}
-    if () in entries or invalid & {"policies", "validation"}:  # it is no list, or may name what is invalid
-        invalid.add("topics")
-    valid = {name: values[name] for name in PLUG_IN_SECTIONS if name in values and name not in invalid}
-    if "topics" in valid:  # the others keep their numbers
-        valid["topics"] = [
-            {"name": f"entry-{index}"} if (index,) in entries else entry
-            for index, entry in enumerate(valid["topics"] or ())
-        ]
+def _valid_sections(values: Mapping[str, Any], mistakes: Sequence[Mistake], *, in_entries: bool) -> dict[str, Any]:
+    """The sections with code that have no mistake so far, and what is valid in ``topics:``.
+
+    Args:
+        in_entries: also what is valid in entries that have mistakes, of policies and interceptors too.
+    """
+    wrong: dict[object, list[Location]] = {}
+    for one in mistakes:
+        if one.location:
+            wrong.setdefault(one.location[0], []).append(one.location[1:])
+    valid = {name: values[name] for name in PLUG_IN_SECTIONS if name in values and name not in wrong}
+    for name in ("policies", "interceptors", "topics") if in_entries else ("topics",):
+        if name in wrong and (entries := _valid_entries(name, values.get(name), wrong[name], in_entries)) is not None:
+            valid[name] = entries
+    if any(name in wrong and name not in valid for name in ("policies", "validation")):
+        valid.pop("topics", None)  # they may name what is invalid
     return PLACEHOLDER | valid
+
+
+def _valid_entries(section: str, entries: Any, wrong: Sequence[Location], in_entries: bool) -> Any:
+    """The entries of a section, of those with mistakes what is left without the keys that are wrong.
+
+    None if what is left does not say what it is for.
+    """
+    if () in wrong or not isinstance(entries, list | dict):
+        return None
+    given: Any = entries  # by names or by numbers
+    valid = given.copy()
+    numbers: Collection[Any] = valid if isinstance(valid, dict) else range(len(valid))
+    for index in {at[0] for at in wrong if at[0] in numbers}:  # a variable may name others
+        keys = {at[1] if len(at) > 1 else None for at in wrong if at[0] == index}
+        keeps = in_entries and None not in keys
+        left = {key: value for key, value in given[index].items() if key not in keys} if keeps else {}
+        if section == "topics":
+            left.setdefault("name", f"entry-{index}")  # the others keep their numbers
+        elif not left or keys & {"type", "class_path"}:
+            return None
+        valid[index] = left
+    return valid

@@ -5,6 +5,7 @@ Entries of ``topics:`` that can never apply, because an earlier one matches ever
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -33,6 +34,8 @@ ENTRIES = {
     "schema_registries": "{urls: http://registry:8081}",
     "topic_guards": "{partitions: {max: 50}}",
 }
+NAMED = ("policies", "schema_registries")  # mappings of names to settings
+_OF_A_VARIABLE = re.compile("[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 class ConfigError(Exception):
@@ -44,6 +47,7 @@ class ConfigError(Exception):
 
 
 ENV_PREFIX = "KAFKA_SIDECAR__"
+INLINE_SECRET = "inline_secret"  # noqa: S105 - the type of an error
 
 
 def variable_of(location: Location) -> str:
@@ -112,9 +116,13 @@ def _text(error: ErrorDetails, root: type[BaseModel]) -> str:
             return f"is missing: set it in the file, with --{section.replace('_', '-')} or with {variable_of(location)}"
         case "missing":
             return "is missing: set it in the file"
+        case "inline_secret":
+            return _instead_of_a_secret(location, error["ctx"]["key"], error["ctx"]["name"])
         case "list_type" | "dict_type" if len(location) == 1 and section in EXAMPLES:
             kind = "list" if error["type"] == "list_type" else "mapping"
             return f"write a {kind} in the file, such as {EXAMPLES[section]}"
+        case "model_type" if section in NAMED and len(location) == 2:
+            return _name_between(section, str(location[1]), root)
         case "model_type":
             example = ENTRIES.get(section)
             return f"must be a mapping, such as {example}" if example else "must be a mapping of settings"
@@ -124,14 +132,35 @@ def _text(error: ErrorDetails, root: type[BaseModel]) -> str:
             return remedy(error)
 
 
+def _instead_of_a_secret(section: Location, key: str, name: str) -> str:
+    variable = variable_of((*section, name))
+    # The name of an entry that a variable cannot have: variables are read in lower case.
+    can_be_set = not any(isinstance(part, int) or not _OF_A_VARIABLE.fullmatch(part) for part in section)
+    other = f"the environment variable {variable}, or " if can_be_set else ""
+    return f"{key}: a secret is not written into this file; set {other}{name}_file to a file with it"
+
+
+def _name_between(section: str, key: str, root: type[BaseModel]) -> str:
+    """Of an entry that is no mapping: its settings were written where its name belongs."""
+    known = _section_at((section, key), root).model_fields
+    if key not in known and not did_you_mean(key, known):
+        return f"must be a mapping, such as {ENTRIES[section]}"
+    return f"a name is missing between {section} and {key}: write {EXAMPLES[section]}"
+
+
 def _known_keys(location: Location, root: type[BaseModel]) -> str:
+    known = _section_at(location[:-1], root).model_fields
+    return f"{did_you_mean(str(location[-1]), known)}known here: {', '.join(sorted(known))}"
+
+
+def _section_at(location: Location, root: type[BaseModel]) -> type[BaseModel]:
     section: Any = root
-    for part in location[:-1]:
+    for part in location:
         if part in section.model_fields:  # neither the name of a policy nor an index
             annotation = section.model_fields[part].annotation
             section = next((kind for kind in (*get_args(annotation), annotation) if _is_section(kind)), section)
-    likely = did_you_mean(str(location[-1]), section.model_fields)
-    return f"{likely}known here: {', '.join(sorted(section.model_fields))}"
+    found: type[BaseModel] = section
+    return found
 
 
 def _is_section(kind: object) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from kafka_sidecar.plugins.settings import quote
 from kafka_sidecar.plugins.units import Duration, Size
-from kafka_sidecar.proxy.config.mistakes import Location
 from kafka_sidecar.proxy.config.tls import File, Password, reject_inline, split_names
 from kafka_sidecar.proxy.config.types import Section, duration_field
 
@@ -71,8 +70,6 @@ RegistryName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 class SchemaRegistry(Section):
     """A schema registry that policies and interceptors name."""
 
-    at: ClassVar[Location] = ("schema_registries", "NAME")
-
     urls: Urls
     """Its addresses; if one does not respond, the next one is asked."""
     kind: Literal["confluent", "apicurio"] = "confluent"
@@ -126,7 +123,7 @@ class SchemaRegistry(Section):
     @classmethod
     def _reject_secrets(cls, values: Any) -> Any:
         if isinstance(values, dict):
-            reject_inline(values, {name: name for name in SECRETS}, cls.at)
+            reject_inline(values, {name: name for name in SECRETS})
         return values
 
     @model_validator(mode="after")

@@ -148,10 +148,10 @@ class BrokerSasl(Section):
         if not isinstance(values, dict):
             return values
         renamed = rename(values, KAFKA_NAMES)
-        reject_inline(renamed, {name: name for name in SECRETS}, cls.at)
+        reject_inline(renamed, {name: name for name in SECRETS})
         jaas = renamed.get("jaas_config")
         if isinstance(jaas, VariableText) or not isinstance(jaas, str) or _SECRET_OPTION.search(jaas):
-            reject_inline(renamed, {"jaas_config": "jaas_config"}, cls.at)
+            reject_inline(renamed, {"jaas_config": "jaas_config"})
         return renamed
 
     @model_validator(mode="after")

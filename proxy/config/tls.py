@@ -9,10 +9,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, model_validator
 from pydantic.json_schema import WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from kafka_sidecar.plugins.settings import VariableText
 from kafka_sidecar.plugins.units import Duration
-from kafka_sidecar.proxy.config.mistakes import Location, variable_of
+from kafka_sidecar.proxy.config.mistakes import INLINE_SECRET, Location
 from kafka_sidecar.proxy.config.principal_rules import PATTERN, parse_rules
 from kafka_sidecar.proxy.config.types import Section, duration_field, rename
 
@@ -78,21 +79,17 @@ def _check_protocols(value: list[str]) -> list[str]:
     return value
 
 
-def reject_inline(values: Mapping[str, Any], secrets: Mapping[str, str], at: Location) -> None:
-    """Raises ValueError where the file itself has a secret.
+def reject_inline(values: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
+    """Raises an error of pydantic's where the file itself has a secret.
 
     Args:
         values: of a section.
         secrets: the keys of those that are secret, and the name of the setting of each.
-        at: where the section is.
     """
     for key, name in secrets.items():
-        if isinstance(values.get(key), VariableText | SecretStr | None):
-            continue
-        raise ValueError(
-            f"{key}: a secret is not written into this file; set the environment variable {variable_of((*at, name))}, "
-            f"or {name}_file to a file with it"
-        )
+        if not isinstance(values.get(key), VariableText | SecretStr | None):
+            text = "{key}: a secret is not written into this file; set {name}_file to a file with it"
+            raise PydanticCustomError(INLINE_SECRET, text, {"key": key, "name": name})
 
 
 _NAMES: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
@@ -153,7 +150,7 @@ class Tls(Section):
                 raise ValueError(f"{name}: {values[name]} cannot be read; {CONVERT}")
         known = {kafka: name for kafka, name in KAFKA_NAMES.items() if kafka in values and name in cls.model_fields}
         meant = {str(key): known.get(str(key), str(key)) for key in values}
-        reject_inline(values, {key: name for key, name in meant.items() if name in PASSWORDS}, cls.at)
+        reject_inline(values, {key: name for key, name in meant.items() if name in PASSWORDS})
         return rename({key: value for key, value in values.items() if key not in STORE_TYPES}, known)
 
     @property

@@ -62,6 +62,15 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"
 
 
+def counted(value: float | None, one: str, several: str = "") -> str:
+    """A number of things, with their noun.
+
+    >>> counted(1, "topic"), counted(0, "topic"), counted(1200, "batch", "batches"), counted(None, "topic")
+    ('1 topic', '0 topics', '1,200 batches', '- topics')
+    """
+    return f"{number(value)} {one if value == 1 else several or f'{one}s'}"
+
+
 def rate(value: float | None) -> str:
     """So many a second: what is nearly a whole number is one.
 

@@ -60,6 +60,11 @@ from integration.scenarios.security import Login, Security
 from integration.scenarios.target import LIMIT_S, Target, eventually
 
 from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
 from kafka_sidecar.codec.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_sidecar.codec.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -284,6 +289,21 @@ def _pair(sites: dict[str, Settings]) -> Iterator[Pair]:
 @pytest.mark.parametrize("key", COMPARED)
 def test_random_requests_have_the_answer_of_the_broker(pair: Pair, key: ApiKey) -> None:
     assert next(differences(pair, key, range(6)), None) is None
+
+
+def test_a_share_group_is_answered_for_topics_of_which_a_broker_does_not_find_the_offsets(pair: Pair) -> None:
+    """Asked for __consumer_offsets with rights, a broker never answers."""
+    topics = tuple(
+        DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=(0, 1))
+        for name in ("__consumer_offsets", "t-none")
+    )
+    groups = tuple(
+        DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=topics)
+        for group in ("g-none", "g-describe", "g-mixed")
+    )
+    for version in (0, 1):
+        broker, sidecar = pair.ask(DescribeShareGroupOffsetsRequest(groups=groups), version)
+        assert sidecar == broker
 
 
 def test_an_id_that_a_client_has_put_beside_a_name_opens_nothing(sites: dict[str, Settings]) -> None:

@@ -131,9 +131,9 @@ def test_all_that_a_start_needs_is_there_and_nothing_is_changed(site: Site, tmp_
     assert (made.exit_code, made.of("failed"), made.of("warning")) == (0, [], [])
     text = "\n".join(made.lines)
     assert f"bootstrap {site.cluster.bootstrap}: answers: TLSv1.3, logged in (SCRAM-SHA-256)" in text
-    assert f"cluster {site.cluster.id}: 1 brokers" in text
+    assert f"cluster {site.cluster.id}: 1 broker" in text
     assert "Produce 3 to 13" in text
-    assert "topic orders.dlq: 1 partitions, User:app has Write" in text
+    assert "topic orders.dlq: 1 partition, User:app has Write" in text
     assert "topic to-create: does not exist: the sidecar creates it when it needs it (audit.access_topic)" in text
     assert made.lines[-1].endswith("valid; 8 ok")
     assert topics_of(site) == before

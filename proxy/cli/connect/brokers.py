@@ -24,6 +24,7 @@ from kafka_sidecar.proxy.nodes.metadata_client import TOO_NEW, USE_NEWER, Addres
 from kafka_sidecar.proxy.security.sasl.broker_logins import BrokerLogins, Password
 from kafka_sidecar.proxy.security.sasl.conversation import LoginError
 from kafka_sidecar.proxy.security.tls.broker_access import OWN_CLIENT_ID, BrokerAccess, HandshakeError, cause_of
+from kafka_sidecar.proxy.telemetry.readable import counted
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 GREETING = 3  # of ApiVersions: the first with the client's software (KIP-511)
@@ -38,7 +39,6 @@ REMEDIES = {
     "broker_unreachable": "is it up, is the port right, is there a network policy between?",
     "connect_timeout": "is there a firewall or a network policy between, or is the broker overloaded?",
     "authentication_failed": "",  # that of the login follows
-    "broker_tls_failed": "",  # the reason says it
 }
 
 
@@ -227,7 +227,7 @@ def _text(error: BaseException, limit_s: float) -> str:
 
 
 def _remedy(error: BaseException, access: BrokerAccess) -> str:
-    if isinstance(error, HandshakeError):
+    if isinstance(error, HandshakeError | ssl.SSLError):  # the reason says it
         return ""
     if isinstance(error, CodecError) or isinstance(error.__cause__, CodecError):
         return "is it Kafka that listens there, and does brokers.security_protocol say how?"
@@ -257,6 +257,6 @@ def _check_cluster(config: Config, probes: Iterable[Probe]) -> Iterator[Check]:
     elif clusters:
         (cluster,) = clusters
         brokers = max(len(one.metadata.brokers) for one in probes if one.metadata is not None)
-        yield ok("cluster", cluster, f"{brokers} brokers")
+        yield ok("cluster", cluster, counted(brokers, "broker"))
         if config.audit.cluster is not None and config.audit.cluster != cluster:
             yield warning("cluster", cluster, f"audit.cluster is {config.audit.cluster}", "is that meant as a name?")

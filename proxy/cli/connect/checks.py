@@ -17,6 +17,7 @@ from kafka_sidecar.proxy.config.loading import Config
 from kafka_sidecar.proxy.security.sasl.broker_logins import open_broker_logins
 from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 from kafka_sidecar.proxy.security.tls.live_tls import TlsSides
+from kafka_sidecar.proxy.telemetry.readable import counted
 from kafka_sidecar.proxy.telemetry.tls_failures import describe_failure
 
 NO_BROKER = "no broker lets the sidecar ask"
@@ -171,7 +172,7 @@ async def _keys(url: str) -> Check:
     except (OSError, ValueError) as error:
         why = str(error) or f"no answer within {LIMIT_S:g} s"
         return failed("token keys", url, why, "correct clients.sasl.jwks_endpoint")
-    return ok("token keys", url, f"{len(keys)} keys")
+    return ok("token keys", url, counted(len(keys), "key"))
 
 
 async def _collector(url: str) -> Check:

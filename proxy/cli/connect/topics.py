@@ -27,6 +27,7 @@ from kafka_sidecar.proxy.cli.connect.brokers import METADATA, Channel
 from kafka_sidecar.proxy.cli.connect.report import Check, failed, ok, warning
 from kafka_sidecar.proxy.config.dead_letters import name_for
 from kafka_sidecar.proxy.config.loading import Config
+from kafka_sidecar.proxy.telemetry.readable import counted
 
 CREATE_TOPICS = 5  # the first version that brokers of all supported versions have, and that says defaults
 OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Describe": 8, "DescribeConfigs": 10}  # bits (KIP-430)
@@ -187,10 +188,11 @@ def _check_rights(need: Need, topic: MetadataResponseTopic, who: str) -> Iterato
         )  # fmt: skip
     leaderless = sum(one.leader_id < 0 for one in topic.partitions)
     if leaderless:
-        yield failed("topic", need.topic, f"{leaderless} of {len(topic.partitions)} partitions have no leader")
+        among = counted(len(topic.partitions), "partition")
+        yield failed("topic", need.topic, f"{leaderless} of {among} without a leader")
     elif not missing and not spared:
         rights = f", {who} has {', '.join(need.operations)}" if need.operations else ""
-        yield ok("topic", need.topic, f"{len(topic.partitions)} partitions{rights} ({need.setting})")
+        yield ok("topic", need.topic, f"{counted(len(topic.partitions), 'partition')}{rights} ({need.setting})")
 
 
 def _has(allowed: int, operation: str) -> bool:

@@ -26,13 +26,19 @@ def overview_lines(overview: Overview) -> Iterator[str]:
     ]  # fmt: skip
     yield from table([TITLES, *rows]) if rows else ["no dead letters"]
     for why, seen in sorted(overview.others.items()):
-        yield f"{seen.letters} records are no dead letters of a sidecar ({why}), such as {seen.example}"
+        yield f"{no_letters(seen.letters)} ({why}), such as {seen.example}"
 
 
 def overview_json(overview: Overview) -> str:
     groups = [{**group._asdict(), **seen._asdict()} for group, seen in overview.rows()]
     others = [{"why": why, **seen._asdict()} for why, seen in sorted(overview.others.items())]
     return json.dumps({"letters": overview.letters, "groups": groups, "no_letters": others}, indent=2)
+
+
+def no_letters(count: int) -> str:
+    """Of records in a dead letter topic that the sidecar has not written."""
+    are = "record is no dead letter" if count == 1 else "records are no dead letters"
+    return f"{count} {are} of a sidecar"
 
 
 def letter_lines(place: str, letter: Letter, with_values: bool) -> Iterator[str]:
@@ -65,7 +71,7 @@ def tally_lines(tally: Tally, fine: str) -> Iterator[str]:
     if rows:
         yield from table([titles, *rows])
     for why, count in sorted(tally.not_letters.items()):
-        yield f"{count} records are no dead letters of a sidecar: {why}"
+        yield f"{no_letters(count)}: {why}"
     yield f"{tally.sent} {fine}, {tally.refused} rejected, {tally.passed_over} passed over"
 
 

@@ -23,10 +23,17 @@ from kafka_sidecar.proxy.features.authorization.group_apis import (
     GROUP_APIS,
     GROUP_DESCRIPTIONS,
     SHARE_GROUP_APIS,
+    CheckShareOffsetsRun,
     CheckStreamsRun,
+    CheckSyncRun,
 )
 from kafka_sidecar.proxy.features.authorization.sessions import CheckFetch, CheckSharedRun
-from kafka_sidecar.proxy.features.authorization.topic_apis import CHANGING, TOPIC_APIS, CheckCreationRun
+from kafka_sidecar.proxy.features.authorization.topic_apis import (
+    CHANGING,
+    TOPIC_APIS,
+    CheckCreationRun,
+    CheckDeletionRun,
+)
 from kafka_sidecar.proxy.features.authorization.transaction_apis import TRANSACTION_APIS
 from kafka_sidecar.proxy.features.denials import Denials
 from kafka_sidecar.proxy.features.feature import NO_STAGES, Feature, Site, Stages
@@ -44,10 +51,13 @@ OPEN_APIS = frozenset(
 MAX_NAME = 249  # characters of a name in a message: a client may send longer ones in thousands
 _CHECKS: Mapping[int, type[CheckRun]] = {  # in place of `CheckRun`
     ApiKey.CREATE_TOPICS: CheckCreationRun,
+    ApiKey.DELETE_TOPICS: CheckDeletionRun,
+    ApiKey.SYNC_GROUP: CheckSyncRun,
     ApiKey.SHARE_FETCH: CheckSharedRun,
     ApiKey.SHARE_ACKNOWLEDGE: CheckSharedRun,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: CheckPagesRun,
     ApiKey.STREAMS_GROUP_HEARTBEAT: CheckStreamsRun,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: CheckShareOffsetsRun,
 }
 _API_KEYS = {api.name: key for key, api in APIS.items()}
 

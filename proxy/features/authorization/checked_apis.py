@@ -83,6 +83,7 @@ class CheckedApi(ElementsApi):
     unless: Need | None = None  # who is allowed this needs nothing else
     need_of: Callable[[Any, Any], Need | None] = _none  # from a part and the request
     error_of_others: int | None = None  # what the other parts get where one is denied; None: they go on
+    asks_for_none: bool = False  # whether the broker is asked though no part is left: an error of the group comes first
     shown: Shown | None = None
 
     def refusal(self, request: Any, why: Rejection) -> Message:

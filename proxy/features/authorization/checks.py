@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
 from kafka_sidecar.codec.envelope import OpenRequest
 from kafka_sidecar.codec.message import Message, Struct, replace_fields
 from kafka_sidecar.codec.scan import ProduceSpans, TopicSpan
@@ -129,14 +129,19 @@ class CheckRun(MessageRun):
         cut = yield from offload(partial(self._without, message, denied), request.elements)
         if watches and (kept := api.elements(cut.request)):
             rules.allowed(self._key, (api.need_of(one, message) for one in kept), self._client)
-        if cut.rejected and cut.answer is None:
-            self._cut = cut
-            request.replace(cut.request)
-        return cut.answer
+        if not cut.rejected:
+            return None
+        if cut.answer is not None and not api.asks_for_none:
+            return cut.answer
+        self._cut = cut
+        request.replace(cut.request)
+        return None
 
     def response(self, response: OpenMessage) -> Steps[None]:
         """Leave out what the client may not see, and add the results of denied elements."""
         name, message = self._api.results, (yield from response.read(self._api.response))
+        if self._shown is None and getattr(message, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
+            return  # of the whole: then a broker has no results of parts
         sight = _Sight(self._rules, self._key, self._client.principal)
         visible = yield from offload(partial(self._completed, getattr(message, name), sight), response.elements)
         self._rules.denials.record(self._key, sight.denied, self._client)

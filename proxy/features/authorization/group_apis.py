@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kafka_sidecar.codec.apis import ApiKey
-from kafka_sidecar.codec.message import Message, Struct, replace_fields
+from kafka_sidecar.codec.apis import ApiKey, ErrorCode
+from kafka_sidecar.codec.message import Message, Struct, first_version, replace_fields
 from kafka_sidecar.codec.messages import (
     alter_share_group_offsets,
     consumer_group_describe,
@@ -35,9 +35,9 @@ from kafka_sidecar.codec.messages import (
     streams_group_topology_description_update,
     sync_group,
 )
-from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges.elements import reject_element, reject_partitions
+from kafka_sidecar.proxy.exchanges.limits import offload
 from kafka_sidecar.proxy.exchanges.messages import OpenMessage, Rejection
 from kafka_sidecar.proxy.features.authorization.acls import Operation, Resource
 from kafka_sidecar.proxy.features.authorization.checked_apis import (
@@ -50,11 +50,14 @@ from kafka_sidecar.proxy.features.authorization.checked_apis import (
     on_transaction,
     shown_if,
 )
-from kafka_sidecar.proxy.features.authorization.checks import CheckRun
+from kafka_sidecar.proxy.features.authorization.checks import CheckRun, Rules
 from kafka_sidecar.proxy.features.authorization.topic_apis import named
 from kafka_sidecar.proxy.features.denials import explained
-from kafka_sidecar.proxy.relay.exchange import TopicIds
+from kafka_sidecar.proxy.relay.exchange import Client, TopicIds
 
+_DescribeShareOffsets = describe_share_group_offsets.DescribeShareGroupOffsetsRequest
+_NoShareOffsets = describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic
+_PROTOCOL_FROM = first_version(sync_group.SyncGroupRequest, "protocol_type")
 MAX_BEGINNING = 249  # characters of a topic's name
 GROUP_TYPE, TRANSACTION_TYPE = 0, 1  # Kafka's CoordinatorType
 
@@ -211,6 +214,7 @@ GROUP_APIS: Mapping[int, CheckedApi] = {
         needs=partial(group_of, Operation.DELETE),
         results="topics",
         arrays=("topics",),
+        asks_for_none=True,
         need_of=partial(named, Operation.READ),
         reject=partial(
             reject_partitions, offset_delete.OffsetDeleteResponseTopic, offset_delete.OffsetDeleteResponsePartition
@@ -259,6 +263,7 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
         needs=partial(group_of, Operation.READ),
         results="responses",
         arrays=("topics",),
+        asks_for_none=True,
         need_of=_topic_name,
         reject=partial(
             reject_partitions,
@@ -272,6 +277,7 @@ SHARE_GROUP_APIS: Mapping[int, CheckedApi] = {
         needs=partial(group_of, Operation.DELETE),
         results="responses",
         arrays=("topics",),
+        asks_for_none=True,
         need_of=_topic_name,
         reject=partial(reject_element, delete_share_group_offsets.DeleteShareGroupOffsetsResponseTopic),
     ),
@@ -299,36 +305,6 @@ def _shown_group(
     denied = (allows.deny(on_topic(Operation.DESCRIBE, name)) for name in sorted(set(topics_of(group))))
     why = next((one for one in denied if one is not None), None)
     return group if why is None else _reject_group_with_message(result, group.group_id, explained(why, HIDDEN))
-
-
-def _with_shown_offsets(
-    group: describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup,
-    request: describe_share_group_offsets.DescribeShareGroupOffsetsRequest,
-    allows: Sight,
-) -> describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup:
-    """Topics that the request names get an error, others are omitted."""
-    named = {
-        one.topic_name for asked in request.groups if asked.group_id == group.group_id for one in asked.topics or ()
-    }
-    topics = (
-        one if (why := allows.deny(need)) is None else _without_offsets(one, explained(why, HIDDEN))
-        for one in group.topics
-        for need in [on_topic(Operation.DESCRIBE, one.topic_name)]
-        if one.topic_name in named or allows(need)
-    )
-    return replace_fields(group, topics=tuple(topics))
-
-
-def _without_offsets(
-    topic: describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic, why: Rejection
-) -> describe_share_group_offsets.DescribeShareGroupOffsetsResponseTopic:
-    partitions = (
-        describe_share_group_offsets.DescribeShareGroupOffsetsResponsePartition(
-            partition_index=one.partition_index, start_offset=-1, error_code=why.error_code, error_message=why.message
-        )
-        for one in topic.partitions
-    )
-    return replace_fields(topic, topic_id=NO_ID, partitions=tuple(partitions))
 
 
 def _descriptions(
@@ -389,7 +365,6 @@ GROUP_DESCRIPTIONS: Mapping[int, CheckedApi] = {
         reject=lambda group, why: _reject_group_with_message(
             describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup, group.group_id, why
         ),
-        shown=_with_shown_offsets,
     ),
 }
 
@@ -425,3 +400,87 @@ class CheckStreamsRun(CheckRun):
                 self._rules.denials.record(self._key, [why], self._client)
                 return self._api.refusal(asked, explained(why))
         return None
+
+
+class CheckSyncRun(CheckRun):
+    """One SyncGroup: a broker looks for the protocol (KIP-559) before it looks at rights."""
+
+    __slots__ = ()
+
+    def _refusal(self, message: sync_group.SyncGroupRequest) -> Rejection | None:
+        if self._version >= _PROTOCOL_FROM and None in (message.protocol_type, message.protocol_name):
+            return Rejection(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the request has no protocol")
+        return super()._refusal(message)
+
+
+class CheckShareOffsetsRun(CheckRun):
+    """One DescribeShareGroupOffsets, whose groups have topics.
+
+    Those that the client names and may not describe do not reach the broker, which for some never answers.
+    """
+
+    __slots__ = ("_denied_topics", "_places")
+
+    def __init__(self, rules: Rules, key: int, api: CheckedApi, client: Client, version: int) -> None:
+        super().__init__(rules, key, api, client, version)
+        self._denied_topics: dict[str, list[_NoShareOffsets]] = {}  # by group
+        self._places: dict[str, int] = {}
+
+    def request(self, request: OpenMessage) -> Steps[Message | None]:
+        if (answer := (yield from super().request(request))) is not None:
+            return answer
+        asked = yield from request.read(_DescribeShareOffsets)
+        kept, denied, allowed = yield from offload(partial(self._kept, asked), request.elements)
+        self._rules.denials.record(self._key, denied, self._client)
+        if self._rules.denials.wants_allowed:
+            self._rules.allowed(self._key, allowed, self._client)
+        self._places = {group.group_id: at for at, group in enumerate(self._request.groups)}
+        self._shown = self._with_denied
+        if denied:
+            request.replace(replace_fields(asked, groups=kept))
+        return None
+
+    def _kept(self, asked: _DescribeShareOffsets) -> tuple[tuple[Struct, ...], list[Rejection], list[Need]]:
+        """The groups with the topics that may be described; why the others may not; and what is allowed."""
+        kept, denied, allowed = list[Struct](), list[Rejection](), list[Need]()
+        for group in asked.groups:
+            left = []
+            for topic in group.topics or ():
+                need = on_topic(Operation.DESCRIBE, topic.topic_name)
+                if (why := self._rules.check(self._key, need, self._client.principal)) is None:
+                    left.append(topic)
+                    allowed.append(need)
+                else:
+                    denied.append(why)
+                    self._denied_topics.setdefault(group.group_id, []).append(_without_offsets(topic, why))
+            kept.append(group if group.topics is None else replace_fields(group, topics=tuple(left)))
+        return tuple(kept), denied, allowed
+
+    def _with_denied(
+        self,
+        group: describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup,
+        request: _DescribeShareOffsets,
+        allows: Sight,
+    ) -> describe_share_group_offsets.DescribeShareGroupOffsetsResponseGroup:
+        """Of a list of all, the topics that may be described; the denied ones that were named have an error."""
+        if group.error_code != ErrorCode.NONE:
+            return group
+        topics = (one for one in group.topics if allows(on_topic(Operation.DESCRIBE, one.topic_name)))
+        return replace_fields(group, topics=(*topics, *self._denied_topics.get(group.group_id, ())))
+
+    def _completed(self, results: Iterable[Struct], sight: Any) -> tuple[Struct, ...]:
+        groups: Iterable[Any] = super()._completed(results, sight)
+        return tuple(sorted(groups, key=lambda group: self._places.get(group.group_id, 0)))
+
+
+def _without_offsets(
+    topic: describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic, why: Rejection
+) -> _NoShareOffsets:
+    error = explained(why)
+    partitions = (
+        describe_share_group_offsets.DescribeShareGroupOffsetsResponsePartition(
+            partition_index=index, start_offset=-1, error_code=error.error_code, error_message=error.message
+        )
+        for index in topic.partitions
+    )
+    return _NoShareOffsets(topic_name=topic.topic_name, partitions=tuple(partitions))

@@ -23,6 +23,7 @@ from kafka_sidecar.codec.messages import (
     list_offsets,
     offset_for_leader_epoch,
 )
+from kafka_sidecar.codec.wire import NO_ID
 from kafka_sidecar.plugins.effects import Steps
 from kafka_sidecar.proxy.exchanges import elements
 from kafka_sidecar.proxy.exchanges.elements import reject_element, reject_partitions
@@ -208,3 +209,19 @@ def _without_configs(of: create_topics.CreatableTopicResult, request: Any, allow
         return of
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return replace_fields(of, topic_config_error_code=denied, num_partitions=-1, replication_factor=-1, configs=())
+
+
+class CheckDeletionRun(CheckRun):
+    """One DeleteTopics: what has both a name and an id is an error, whatever the client's rights are."""
+
+    __slots__ = ()
+
+    def _denied(self, message: delete_topics.DeleteTopicsRequest) -> list[Rejection | None]:
+        of_rights = super()._denied(message)
+        return [
+            BOTH if isinstance(one, delete_topics.DeleteTopicState) and one.name and one.topic_id != NO_ID else why
+            for one, why in zip(self._api.elements(message), of_rights, strict=True)
+        ]
+
+
+BOTH = Rejection(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")

@@ -110,6 +110,9 @@ TRANSACTION_APIS: Mapping[int, CheckedApi] = {
         request=init_producer_id.InitProducerIdRequest,
         response=init_producer_id.InitProducerIdResponse,
         needs=_producer,
+        refuse=lambda request, why: init_producer_id.InitProducerIdResponse(
+            error_code=why.error_code, producer_id=-1, producer_epoch=-1
+        ),
     ),
     ApiKey.ADD_PARTITIONS_TO_TXN: CheckedApi(
         request=add_partitions_to_txn.AddPartitionsToTxnRequest,

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 PAGE = page("docs/how-to/large-messages.md")
 LIMIT_S = 120
+JAVA = "java -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp '.cache/kafka/4.4.0/*'"
 
 
 class Walk:
@@ -63,7 +64,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
         Sidecar.start(cluster.bootstrap, folder / "log", ("--config", str(folder / "flags.yaml"))) as sidecar,
     ):
         walk = Walk(folder, cluster.direct, sidecar.bootstrap)
-        walk.run("java -cp '.cache/kafka/4.4.0/*' org.apache.kafka.tools.TopicCommand")
+        walk.run(f"{JAVA} org.apache.kafka.tools.TopicCommand")
         walk.run("head")
         yield walk
 
@@ -83,7 +84,7 @@ def test_a_document_of_20_mb_is_sent_and_read_by_java_as_the_page_prints_it(walk
     assert found is not None
     assert found[2] == "20000000"
     assert found[1] == "20"
-    assert walk.run("java -cp '.cache/kafka/4.4.0/*' Read.java") == sent
+    assert walk.run(f"{JAVA} Read.java") == sent
     assert all(described(text) for text in walk.expected)
 
 

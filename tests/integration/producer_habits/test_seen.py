@@ -61,7 +61,7 @@ def test_the_id_of_a_rejection_is_explained(asking: Front, java: Mapping[str, To
     assert "; and 1 more (kafka-sidecar explain " in result.text
     found = result.text.rpartition(" ")[2].rstrip(")")
     printed = " ".join(command(asking, "explain", found).split())
-    assert f"User:ANONYMOUS, produce to {topic} (1 times since " in printed
+    assert f"User:ANONYMOUS, produce to {topic} (1 time since " in printed
     for habit in ("acks", "client_id", "compression", "idempotence"):
         assert f"{habit}: Topic {topic} requires" in printed
     assert "set enable.idempotence=true" in printed

@@ -58,8 +58,8 @@ def test_a_report_counts_letters_and_writes_one_row_for_each(spark: SparkSession
     ]
     assert found.groups[0].example == "letters:0:0"
     text = "\n".join(report_lines(found, path))
-    assert "1 letters are there more than once" in text
-    assert "1 records are no dead letters" in text
+    assert "1 letter more than once" in text
+    assert "1 record is no dead letter" in text
     by_hour = spark.read.parquet(f"{path}/report").collect()
     assert sum(row.letters for row in by_hour) == 5
     assert len({row.hour for row in by_hour}) == 2

@@ -64,8 +64,8 @@ def test_an_unknown_topic_gets_a_schema_that_is_enforced(walk: Walk) -> None:
     fields, replayed = map(words_of, walk.shown[1:])
     assert fields in printed
     # How a producer has batched them is its own affair.
-    assert "10 records rejected; their" in printed
-    assert "10 records rejected; their" in replayed
+    assert "10 records rejected, in" in printed
+    assert "10 records rejected, in" in replayed
     file, what = walk.type_in(walk.validate).split(": ", 1)
     assert (file, what) == ("kafka-sidecar-suggestion/orders.yaml", "valid\n")
 

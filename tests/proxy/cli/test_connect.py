@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from support.secured_broker import PASSWORD, secured
 from typer.testing import Result
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.proxy.cli.connect.brokers import _check
 from kafka_sidecar.proxy.cli.connect.checks import check_all, summary
 from kafka_sidecar.proxy.cli.connect.report import Check, failed, ok
 from kafka_sidecar.proxy.cli.main import app
+from kafka_sidecar.proxy.security.tls.broker_access import BrokerAccess
 
 HOSTILE = "evil\x1b[2J\nname"
 
@@ -61,6 +64,15 @@ async def test_a_broker_of_the_cluster_that_is_down_fails_though_a_server_answer
         one.cluster = [one, down]
         (line,) = [line for line in await lines(one) if line.startswith("failed")]
         assert line.startswith(f"failed   broker 2 127.0.0.1:{down.port}: refused the connection; is it up")
+
+
+def test_a_broker_that_refuses_the_certificate_has_that_remedy_alone() -> None:
+    """With TLS 1.3 it refuses after the sidecar's handshake: the first read fails."""
+    refused = ssl.SSLError(1, "")
+    refused.reason = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+    line = _check("bootstrap", ("kafka", 9093), refused, BrokerAccess(), 1.0).line
+    remedy = "the broker requires a client certificate of a CA that it trusts: set brokers.tls.certificate to one"
+    assert line == f"failed   bootstrap kafka:9093: {remedy}"
 
 
 async def test_a_broker_that_says_its_versions_in_version_0_alone_is_asked_in_that() -> None:
@@ -241,5 +253,5 @@ async def test_what_a_broker_says_cannot_make_lines(tmp_path: Path) -> None:
         path.write_text(yaml.safe_dump({"bootstrap_servers": broker.address}))
         made = await asyncio.to_thread(validate, path, "--connect")
     assert made.exit_code == 0
-    assert "cluster evil\\x1b[2J\\nname: 1 brokers" in made.output
+    assert "cluster evil\\x1b[2J\\nname: 1 broker" in made.output
     assert "\x1b" not in made.output

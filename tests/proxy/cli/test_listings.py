@@ -48,7 +48,7 @@ def test_connections_that_wait_come_first() -> None:
     assert "client: rate limit all, for 3 s" in lines[1]
     assert "User:alice" in lines[2]
     assert "1d 2h" in lines[2]
-    assert lines[4] == "3 shown of 3 that are open"
+    assert lines[4] == "3 shown of 3 open"
 
 
 def test_filters_of_connections_are_asked_of_the_sidecar_which_knows_all() -> None:
@@ -106,7 +106,7 @@ async def test_connections_of_a_sidecar_are_chosen_by_what_they_use() -> None:
         await one.ask(request(ApiKey.HEARTBEAT, 3, 1, client_id=b"new"))
         await other.ask(old)
         everything = await command(port, "connections")
-        assert "2 shown of 2 that are open" in everything.output
+        assert "2 shown of 2 open" in everything.output
         assert "0 shown of 2" in (await command(port, "connections", "--old")).output
         assert "0 shown of 2" in (await command(port, "connections", "--paused")).output
         assert "1 shown of 2" in (await command(port, "connections", "--client-id", "new")).output

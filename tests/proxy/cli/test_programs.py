@@ -53,7 +53,7 @@ async def test_workers_are_the_sum_and_each_and_a_token_opens_the_pages(tmp_path
             exit_code, output = await command(sidecar, "connections", *token)
             assert (exit_code, output.splitlines()[0].split()[0]) == (0, "worker")
             assert "evil\\x1b[31m\\nname" in output
-            assert "1 shown of 1 that are open" in output
+            assert "1 shown of 1 open" in output
         exit_code, output = await command(sidecar, "config", "show", "--running", "--given", *token)
         assert exit_code == 0, output
         assert output.startswith("# generation 1, last reload applied\n")

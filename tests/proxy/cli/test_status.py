@@ -96,7 +96,7 @@ def test_a_broker_that_was_not_reached_is_shown_with_why_and_since_when() -> Non
 def test_what_the_audit_has_not_sent_is_shown_with_its_age_and_what_it_has_lost() -> None:
     state = {"auditor": "EventAuditor", "intervals": 7, "buffered_events": 12, "sent_events": 30}
     made = status(snapshot(features={"auditing": {**state, "oldest_seconds": 125.0, "discarded_events": 3}}))
-    wanted = "EventAuditor: 7 intervals, 12 events wait (the oldest for 2m 5s), 30 sent, 3 lost"
+    wanted = "EventAuditor: 7 intervals, 12 events waiting (the oldest for 2m 5s), 30 sent, 3 lost"
     assert f"audit          {wanted}" in made.output.splitlines()
 
 

@@ -14,7 +14,8 @@ from support.commands import CliRunner
 from kafka_sidecar.plugins.patterns import matches
 from kafka_sidecar.proxy.cli.main import app
 from kafka_sidecar.proxy.config.loading import load
-from kafka_sidecar.proxy.config.mistakes import find_dead_entries
+from kafka_sidecar.proxy.config.mistakes import ConfigError, find_dead_entries
+from kafka_sidecar.proxy.features.compose import find_mistakes
 
 
 def lines_of(folder: Path, text: str, command: tuple[str, ...] = ("validate",)) -> list[str]:
@@ -71,8 +72,65 @@ def test_a_topic_that_names_an_invalid_policy_is_not_a_second_mistake(tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        (
+            "interceptors: [{type: mask_field, topics: payments}, {type: latncy}]",
+            [
+                "interceptors (entry 1).topics: write a list",
+                "interceptors (entry 1): unknown interceptor 'mask_field': did you mean mask_fields?",
+                "interceptors (entry 2): unknown interceptor 'latncy'",
+            ],
+        ),
+        (
+            "interceptors: [{type: mask_fields, topics: a, feilds: [b]}]",
+            ["interceptors (entry 1).topics: write a list", "interceptors (entry 1).feilds: is not a setting"],
+        ),
+        (
+            "policies: {m: {type: jso, on_error: no}}",
+            ["policies.m.on_error: write 'closed' or 'open'", "policies.m: unknown policy 'jso'"],
+        ),
+        (
+            "topics: [{name: a, policy: jso, mode: on}, {name: 7, policy: jsn}]",
+            [
+                "topics (entry 1).mode: write",
+                "topics (entry 2).name: write text",
+                "topics (entry 1).policy: unknown policy 'jso'",
+                "topics (entry 2).policy: unknown policy 'jsn'",
+            ],
+        ),
+        # Without what is wrong, nothing is known of the rest.
+        ("interceptors: [{type: 7, topic: a}]", ["interceptors (entry 1).type: write text"]),
+        ("policies: {m: {type: 7, x: 1}}\ntopics: [{name: a, policy: n}]", ["policies.m.type: write text"]),
+        ("interceptors: [7, {type: latncy}]", ["interceptors (entry 1): must be a mapping"]),
+    ],
+)
+def test_all_mistakes_of_one_entry_are_reported_in_one_run(text: str, starts: list[str], tmp_path: Path) -> None:
+    lines = [line.partition(": ")[2] for line in lines_of(tmp_path, f"bootstrap_servers: a:1\n{text}")]
+    assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
+
+
+@pytest.mark.parametrize("section", ["topics: [{name: a, policy: jso}]", "interceptors: [{type: jso}]"])
+def test_a_variable_that_names_an_entry_of_a_list_is_a_mistake_beside_others(section: str, tmp_path: Path) -> None:
+    (path := tmp_path / "sidecar.yaml").write_text(f"bootstrap_servers: a:1\n{section}")
+    name = section.partition(":")[0]
+    with pytest.raises(ConfigError, match=f"{name} is not a section; .*unknown .* 'jso'"):
+        load(path, {f"KAFKA_SIDECAR__{name.upper()}__0__NAME": "x"}, {}, find_mistakes)
+
+
+@pytest.mark.parametrize(
     ("text", "remedy"),
     [
+        (
+            "schema_registries: {url: 'http://r:8081'}",
+            "schema_registries.url: a name is missing between schema_registries and url: write {main: {urls: http://re",
+        ),
+        ("policies: {type: json}", "a name is missing between policies and type: write {orders-json: {type: json}}"),
+        ("schema_registries: {main: 'http://r'}", "main: must be a mapping, such as {urls: http://registry:8081}"),
+        (
+            "schema_registries: {our-own: {urls: 'http://r', username: u, password: p}}",
+            "our-own: password: a secret is not written into this file; set password_file to a file with it",
+        ),
         ("nodes: {ports: '7'}", "nodes.ports: write a whole number"),
         ("nodes: {ports: true}", "nodes.ports: write a whole number"),
         ("nodes: {ports: 1.5}", "nodes.ports: write a whole number"),

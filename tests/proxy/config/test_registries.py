@@ -46,7 +46,10 @@ WRONG: list[tuple[str, str]] = [
     (f"{URLS}, username: a", "username is set without password or password_file: add it"),
     (f"{URLS}, username: 'a:b', password_file: x", "username: write text that matches"),
     (f"{URLS}, password_file: x", "password is set without what it is for: add username or token_endpoint"),
-    (f"{URLS}, username: a, password: hush", "password: a secret is not written into this file; set the environment "),
+    (
+        f"{URLS}, username: a, password: hush",
+        "set the environment variable KAFKA_SIDECAR__SCHEMA_REGISTRIES__MAIN__PASSWORD, or password_file to a file",
+    ),
     (f"{URLS}, client_secret: hush", "client_secret: a secret is not written into this file"),
     (f"{URLS}, username: a, password_file: x, token_file: y", "username and token_file are both set"),
     (f"{URLS}, token_endpoint: 'http://idp'", "token_endpoint is set without client_id: add it"),

@@ -53,7 +53,7 @@ def test_list_has_a_row_for_each_group_and_one_for_what_is_no_letter() -> None:
     assert lines[0].split() == ["letters", "topic", "policy", "reason", "mode", "client", "first", "last", "example"]
     assert lines[1].split()[:6] == ["1", "orders", "json", "not_json", "enforce", "shop"]
     assert lines[2].split()[-1] == "dlq:0:2"
-    assert "1 records are no dead letters of a sidecar" in lines[-1]
+    assert "1 record is no dead letter of a sidecar" in lines[-1]
     assert lines[-1].endswith("such as dlq:0:3")
 
 

@@ -34,6 +34,7 @@ from kafka_sidecar.proxy.relay.exchange import Respond
 from kafka_sidecar.proxy.relay.routes import versions as relayed_versions
 
 NEW = [ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.CREATE_TOPICS]
+PROTOCOL = {"protocol_type": "consumer", "protocol_name": "range"}
 GROUPS = [
     ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.OFFSET_DELETE,
@@ -93,15 +94,37 @@ def test_what_is_allowed_is_forwarded_unread(key: ApiKey, version: int) -> None:
 
 @pytest.mark.parametrize(("key", "version"), pairs(*GROUPS))
 def test_a_denied_group_is_answered_here(key: ApiKey, version: int) -> None:
-    site = Site()
-    frame = oracle.request_frame(oracle.request(key, version, group_id="closed"), 5)
+    site, values = Site(), PROTOCOL if (key, version) == (ApiKey.SYNC_GROUP, 5) else {}
+    frame = oracle.request_frame(oracle.request(key, version, group_id="closed", **values), 5)
     step = site.exchange(key, version).request(frame)
     assert isinstance(step, Respond)
     correlation_id, response = oracle.read_response(key, version, step.frame)
     assert (correlation_id, response.error_code) == (5, GROUP_DENIED)
-    allowed = oracle.request_frame(oracle.request(key, version, group_id="open"), 5)
+    allowed = oracle.request_frame(oracle.request(key, version, group_id="open", **values), 5)
     assert site.exchange(key, version).request(allowed) is allowed
     assert {api: count for (api, *_), count in site.denied.items()} == {APIS[key].name: 1}
+
+
+def test_a_deleted_topic_with_both_a_name_and_an_id_has_the_error_that_it_has_at_a_broker() -> None:
+    topics = [{"name": name, "topic_id": uuid.UUID(bytes=topic_id)} for name, topic_id in IDS.items()]
+    topics.append({"name": "open", "topic_id": None})
+    exchange = Site().exchange(ApiKey.DELETE_TOPICS, 6)
+    sent = exchange.request(oracle.request_frame(oracle.request(ApiKey.DELETE_TOPICS, 6, topics=topics), 5))
+    assert sent == oracle.request_frame(oracle.request(ApiKey.DELETE_TOPICS, 6, topics=topics[2:]), 5)
+    answer = oracle.response(ApiKey.DELETE_TOPICS, 6, responses=[{"name": "open"}])
+    answered = exchange.response(oracle.response_frame(answer, 5))
+    assert isinstance(answered, bytes)
+    results = oracle.read_response(ApiKey.DELETE_TOPICS, 6, answered)[1].responses
+    assert [(one.name, int(one.error_code)) for one in results] == [("open", 0), ("open", 42), ("closed", 42)]
+
+
+def test_a_sync_without_a_protocol_has_the_error_that_it_has_at_a_broker() -> None:
+    for group, protocol, code in (("closed", None, 23), ("open", None, 23), ("closed", "range", GROUP_DENIED)):
+        values = PROTOCOL | {"group_id": group, "protocol_name": protocol}
+        frame = oracle.request_frame(oracle.request(ApiKey.SYNC_GROUP, 5, **values), 5)
+        step = Site().exchange(ApiKey.SYNC_GROUP, 5).request(frame)
+        assert isinstance(step, Respond)
+        assert oracle.read_response(ApiKey.SYNC_GROUP, 5, step.frame)[1].error_code == code
 
 
 @pytest.mark.parametrize(("key", "version"), pairs(ApiKey.OFFSET_COMMIT))
@@ -263,7 +286,8 @@ def test_a_denied_transactional_id_is_answered_here(key: ApiKey, version: int) -
 def test_who_may_write_to_some_topic_may_do_so_with_an_idempotent_producer(key: ApiKey, version: int) -> None:
     assert isinstance(sent(key, version, {"transactional_id": None}), bytes)
     frame = oracle.request_frame(oracle.request(key, version, transactional_id=None), 5)
-    assert read(key, version, Site("User:bob").exchange(key, version).request(frame)).error_code == CLUSTER_DENIED
+    denied = read(key, version, Site("User:bob").exchange(key, version).request(frame))
+    assert (denied.error_code, denied.producer_id, denied.producer_epoch) == (CLUSTER_DENIED, -1, -1)
 
 
 @pytest.mark.parametrize("operations", [["write"], ["write", "two_phase_commit"], ["all"]])

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 from support import oracle
-from support.authorization import TOPIC_DENIED, Site, codes_in, pairs
+from support.authorization import GROUP_DENIED, RULES, TOPIC_DENIED, Site, codes_in, pairs
 
-from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.apis import APIS, ApiKey
+from kafka_sidecar.proxy.config.sections import AclRule
+
+OTHER_GROUP = AclRule(principals=["User:alice"], groups=["other"])
 
 
 def described(key: ApiKey, version: int, request: dict[str, Any], **response: Any) -> Any:
@@ -68,7 +71,7 @@ def test_a_streams_group_is_hidden_for_one_topic_of_its_topology(closed_in: str)
 def test_offsets_of_a_share_group_leave_out_denied_topics_or_have_their_error(is_named: bool) -> None:
     topics = [
         {"topic_name": name, "partitions": [{"partition_index": 3, "start_offset": 7, "leader_epoch": 1}]}
-        for name in ("open", "closed")
+        for name in (("open",) if is_named else ("open", "closed"))
     ]
     asked = [{"topic_name": name, "partitions": [3]} for name in ("open", "closed")] if is_named else None
     request = {"groups": [{"group_id": "open", "topics": asked}]}
@@ -78,6 +81,34 @@ def test_offsets_of_a_share_group_leave_out_denied_topics_or_have_their_error(is
     (found,) = response.groups
     seen = [(one.topic_name, int(one.partitions[0].error_code), one.partitions[0].start_offset) for one in found.topics]
     assert seen == [("open", 0, 7), *([("closed", TOPIC_DENIED, -1)] if is_named else [])]
+
+
+def test_denied_topics_of_share_groups_do_not_reach_the_broker_and_groups_keep_their_order() -> None:
+    """A broker never answers for the offsets of some topics, such as __consumer_offsets."""
+    key, site = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, Site(rules=[*RULES, OTHER_GROUP])
+
+    def asked(*groups: tuple[str, tuple[str, ...]]) -> bytes:
+        named = [
+            {"group_id": group, "topics": [{"topic_name": topic, "partitions": [3, 4]} for topic in topics]}
+            for group, topics in groups
+        ]
+        return oracle.request_frame(oracle.request(key, 0, groups=named), 5)
+
+    exchange = site.exchange(key, 0)
+    sent = exchange.request(asked(("closed", ("open",)), ("other", ("closed",)), ("open", ("closed", "open"))))
+    assert sent == asked(("other", ()), ("open", ("open",)))
+    assert site.denied == {(APIS[key].name, "describe", kind): 1 + (kind == "topic") for kind in ("group", "topic")}
+    answers = [{"group_id": "other", "error_code": 69}, {"group_id": "open", "topics": [{"topic_name": "open"}]}]
+    frame = exchange.response(oracle.response_frame(oracle.response(key, 0, groups=answers), 5))
+    assert isinstance(frame, bytes)
+    closed, other, opened = oracle.read_response(key, 0, frame)[1].groups
+    assert [(one.group_id, int(one.error_code)) for one in (closed, other, opened)] == [
+        ("closed", GROUP_DENIED), ("other", 69), ("open", 0),
+    ]  # fmt: skip
+    assert other.topics == ()
+    assert [one.topic_name for one in opened.topics] == ["open", "closed"]
+    denied = [(one.partition_index, int(one.error_code), one.start_offset) for one in opened.topics[1].partitions]
+    assert denied == [(3, TOPIC_DENIED, -1), (4, TOPIC_DENIED, -1)]
 
 
 def test_the_topics_of_a_transaction_leave_out_denied_ones() -> None:

@@ -22,6 +22,8 @@ from support.authorization import (
 from support.driven import Driven
 
 from kafka_sidecar.codec.apis import ApiKey
+from kafka_sidecar.codec.envelope import decode_request, decode_response, encode_request, encode_response
+from kafka_sidecar.codec.message import Struct, replace_fields
 from kafka_sidecar.proxy.features.authorization.authorization import CHECKED_APIS
 from kafka_sidecar.proxy.relay.exchange import Respond
 
@@ -91,6 +93,26 @@ def test_the_denied_part_gets_an_error_and_the_rest_goes_on(key: ApiKey, version
     assert bool(ids_in(response)) == has_messages(response)
 
 
+ASKED_ALL_THE_SAME = (ApiKey.OFFSET_DELETE, ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS)
+NO_GROUP = 69
+
+
+@pytest.mark.parametrize("key", ASKED_ALL_THE_SAME)
+@pytest.mark.parametrize("code", [0, NO_GROUP])
+def test_an_error_of_the_group_comes_before_that_of_its_topics(key: ApiKey, code: int) -> None:
+    array, part, others, denied = REQUESTS[key]
+    exchange = Site().exchange(key, 0)
+    forwarded = of(exchange, key, 0, **others, **{array: [part("closed")]})
+    assert forwarded == oracle.request_frame(oracle.request(key, 0, **others, **{array: []}), 5)
+    frame = oracle.response_frame(oracle.response(key, 0, error_code=code), 5)
+    answered = exchange.response(frame)
+    assert isinstance(answered, bytes)
+    if code:
+        assert answered == frame
+    else:
+        assert codes_in(oracle.read_response(key, 0, answered)[1]) == {denied}
+
+
 def has_messages(value: Any) -> bool:
     """Whether a response has fields for the text of errors."""
     if isinstance(value, tuple):
@@ -130,3 +152,40 @@ def test_a_member_of_a_streams_group_may_describe_the_topics_of_its_topology() -
         topology = {"epoch": 1, "subtopologies": [part]}
         step = of(Site().exchange(key, 0), key, 0, group_id="open", member_id="m", topology=topology)
         assert isinstance(step, bytes) is is_allowed
+
+
+TAGS = ((4000, b"of a newer version"),)
+
+
+def tagged(value: Any) -> Any:
+    """The same with an unknown field in each struct."""
+    if isinstance(value, Struct):
+        of: Any = value
+        fields = {name: tagged(getattr(value, name)) for name in of._fields}
+        return replace_fields(value, **fields | {"unknown_tags": TAGS})
+    return tuple(map(tagged, value)) if isinstance(value, tuple) else value
+
+
+def flexible_pairs() -> list[tuple[ApiKey, int]]:
+    return [
+        (key, version)
+        for key, version in pairs(*REQUESTS)
+        if CHECKED_APIS[key].request.declaration_.is_flexible(version)
+    ]
+
+
+@pytest.mark.parametrize(("key", "version"), flexible_pairs())
+def test_unknown_fields_of_what_goes_on_are_kept(key: ApiKey, version: int) -> None:
+    array, part, others, _ = REQUESTS[key]
+    api = CHECKED_APIS[key]
+
+    def asked(*names: str) -> bytes:
+        frame = oracle.request_frame(oracle.request(key, version, **others, **{array: list(map(part, names))}), 5)
+        return encode_request(tagged(decode_request(api.request, frame)[1].message), version, 5, "app")
+
+    exchange = Site().exchange(key, version)
+    assert exchange.request(asked("open", "closed")) == asked("open")
+    answer = tagged(api.response())
+    answered = exchange.response(encode_response(answer, version, 5))
+    assert isinstance(answered, bytes)
+    assert decode_response(api.response, answered, version).message.unknown_tags == TAGS
