@@ -218,10 +218,12 @@ ORDER = {
     "CREATE_TOPICS": ["CheckCreationRun", "CreationRun", "AlterConfigsRun"],
     "ALTER_CONFIGS": ["CheckRun", "GuardTopicsRun", "AlterConfigsRun"],
     "INCREMENTAL_ALTER_CONFIGS": ["CheckRun", "IncrementalRun", "AlterConfigsRun"],
-    "DELETE_TOPICS": ["CheckRun", "GuardTopicsRun", "DeleteTopicsRun"],
+    "DELETE_TOPICS": ["CheckDeletionRun", "GuardTopicsRun", "DeleteTopicsRun"],
     "CREATE_PARTITIONS": ["CheckRun", "GuardTopicsRun"],
     "DELETE_RECORDS": ["CheckRun", "DeletionsRun"],
     "DESCRIBE_CONFIGS": ["CheckRun", "DescribeConfigsRun"],
+    "DESCRIBE_SHARE_GROUP_OFFSETS": ["CheckShareOffsetsRun"],
+    "SYNC_GROUP": ["CheckSyncRun"],
 }  # fmt: skip
 
 
@@ -242,4 +244,5 @@ def test_the_stages_of_all_features_together_are_in_the_order_of_design_d8() -> 
         "FETCH", "SHARE_FETCH", "SHARE_ACKNOWLEDGE", "DESCRIBE_TOPIC_PARTITIONS", "STREAMS_GROUP_HEARTBEAT",
         "OFFSET_COMMIT", "TXN_OFFSET_COMMIT", "CREATE_TOPICS", "ALTER_CONFIGS",
         "INCREMENTAL_ALTER_CONFIGS", "DELETE_TOPICS", "DELETE_RECORDS", "DESCRIBE_CONFIGS", "CREATE_PARTITIONS",
+        "DESCRIBE_SHARE_GROUP_OFFSETS", "SYNC_GROUP",
     }  # fmt: skip
