@@ -328,13 +328,13 @@ def test_all_workers_are_tapped_and_one_that_is_started_again_too(cluster: Clust
             return {line["worker"]: line["pid"] for line in json_lines.read(sidecar.log, "worker serving")}
 
         def send_until_both(tap: TapReader) -> None:
-            for _ in range(40):
+            def both() -> bool:
                 sends = producer(sidecar)
                 sends.produce("of-workers", b"x")
                 sends.flush(30)
-                if {line["session"] % 2 for line in tap.of("record")} == {0, 1}:
-                    return
-            raise AssertionError("one worker is not tapped")
+                return {line["session"] % 2 for line in tap.of("record")} == {0, 1}
+
+            until(both, "lines of both workers")
 
         with tapping(sidecar, "records", topic="of-workers", direction="produced") as tap:
             send_until_both(tap)
