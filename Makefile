@@ -393,6 +393,7 @@ image: ## the container image IMAGE, by docker, podman or buildah
 
 .PHONY: image-test
 image-test: install ## the steps of the Dockerfile in a clean root, and its sidecar run as in a pod; needs root and debootstrap
+	@test "$$(id -u)" = 0 && command -v debootstrap unshare >/dev/null || { echo "make image-test needs root, debootstrap and unshare"; exit 2; }
 	$(BIN)/pytest -m image tests/artefacts/test_image.py
 
 .PHONY: wheel
