@@ -49,6 +49,13 @@ BAD_KINDS = sum(kind.name not in GOOD for kinds in KINDS.values() for kind in ki
 REJECTED = BAD_KINDS * BATCHES + BAD_KINDS  # those of the producer, and one of each kind on the wire
 
 
+def create_topic(producer: Producer) -> None:
+    """A metadata request creates it; a consumer that subscribes before it is there looks again minutes later."""
+    end = time.monotonic() + PATIENCE_S
+    while producer.list_topics(TOPIC, timeout=10).topics[TOPIC].error is not None and time.monotonic() < end:
+        time.sleep(0.1)
+
+
 def send(producer: Producer, ledger: Ledger, upto: int) -> None:
     for number in range(ledger.sent, upto):
         value = f'{{"order": {number}, "article": "{number * 7919 % 100_000:05}", "note": "{"." * 120}"}}'
@@ -138,7 +145,7 @@ def relay(console: Console, sidecar: Sidecar, ledger: Ledger) -> set[str]:
     consumer = Consumer({**client, "client.id": "demo-consumer", "group.id": "demo", "auto.offset.reset": "earliest"})
     with contextlib.closing(consumer), contextlib.closing(producer):
         named = addresses(producer) | addresses(consumer)
-        producer.list_topics(TOPIC, timeout=10)  # a metadata request creates the topic
+        create_topic(producer)
         with Progress(console, sidecar, ledger) as progress:
             pass_records(producer, consumer, ledger, progress.show)
         return named | addresses(producer) | addresses(consumer)
@@ -207,6 +214,7 @@ def keep_running(console: Console, folder: Path, bootstrap_servers: str | None =
         client = {"bootstrap.servers": sidecar.listen}
         producer = Producer({**client, "client.id": "demo-producer", "linger.ms": 20})
         consumer = Consumer({**client, "client.id": "demo-consumer", "group.id": "demo"})
+        create_topic(producer)
         consumer.subscribe([TOPIC])
         with contextlib.closing(consumer), contextlib.closing(producer):
             due = 0.0
