@@ -148,7 +148,8 @@ class Consume(Section):
 
 def _allow_action(schema: dict[str, Any]) -> None:
     """In the schema, the action alone."""
-    schema["anyOf"] = [{"enum": ["off", "hide", "mark"], "type": "string"}, {"$ref": schema.pop("$ref")}]
+    actions = {"enum": ["off", "hide", "mark", False]}  # YAML's off is false
+    schema["anyOf"] = [actions, {"$ref": schema.pop("$ref")}]
 
 
 class Topic(Section):

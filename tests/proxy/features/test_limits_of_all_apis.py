@@ -27,7 +27,7 @@ from kafka_sidecar.codec.headers import RequestHeader
 from kafka_sidecar.codec.message import Message, encode
 from kafka_sidecar.plugins.effects import Need, Steps, Turn, Work
 from kafka_sidecar.proxy.features.compose import FEATURES, Features
-from kafka_sidecar.proxy.relay.exchange import Forward, Respond, Send, TopicNames
+from kafka_sidecar.proxy.relay.exchange import Forward, Respond, Send, TopicIds, TopicNames
 from kafka_sidecar.proxy.relay.exchange_driver import MAX_TURN_S
 
 AT_MOST = 1_500  # fewer than the default, for the test's time; more than are looked into without a thread
@@ -116,7 +116,7 @@ def met(need: Need) -> Any:
         return need.run()
     if isinstance(need, Send):  # the broker has nothing to say
         return tuple(map(nothing, need.frames))
-    assert isinstance(need, Turn | TopicNames), need
+    assert isinstance(need, Turn | TopicNames | TopicIds), need  # of ids: the cluster does not say
     return None
 
 
